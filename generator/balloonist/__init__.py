@@ -1,0 +1,1 @@
+"""Exclusive, NUMA-local CPU cores for LLM model servers on Kubernetes."""
