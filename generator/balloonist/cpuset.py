@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 MAX_CPU: Final = 65_535
@@ -47,13 +47,7 @@ class Cpuset:
 
         Never returns a shorter set than the text says: whatever is not understood is an error.
         """
-        mask = 0
-        stripped = text.strip()
-        if not stripped:
-            return cls(0)
-        for part in stripped.split(","):
-            mask |= _parse_part(part.strip(), text)
-        return cls(mask)
+        return _parsed(text)
 
     @cached_property
     def cpus(self) -> tuple[int, ...]:
@@ -121,6 +115,16 @@ def union(sets: Iterable[Cpuset]) -> Cpuset:
     mask = 0
     for cpuset in sets:
         mask |= cpuset.mask
+    return Cpuset(mask)
+
+
+@lru_cache(maxsize=16_384)  # the nodes of a fleet repeat the same few thousand texts
+def _parsed(text: str) -> Cpuset:
+    mask = 0
+    stripped = text.strip()
+    if stripped:
+        for part in stripped.split(","):
+            mask |= _parse_part(part.strip(), text)
     return Cpuset(mask)
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from referencing import Registry, Resource
 
 from balloonist.problem import Problem
+
+
+ID_PREFIX: Final = "urn:balloonist:"
+"""The $id of ``schemas/<name>.schema.json`` is this and its name."""
 
 
 def directory() -> Path:
@@ -36,10 +40,13 @@ def problems(instance: object, name: str, source: str) -> list[Problem]:
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
-    documents = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(directory().glob("*.schema.json"))]
-    resources = [(document["$id"], Resource.from_contents(document)) for document in documents if "$id" in document]
-    registry: Registry[Any] = Registry().with_resources(resources)
+    registry: Registry[Any] = Registry(retrieve=_retrieve)  # type: ignore[call-arg]
     return Draft202012Validator(load(name), registry=registry)
+
+
+def _retrieve(uri: str) -> Resource[Any]:
+    """Find the schema that another one refers to by its id, ``urn:balloonist:<name>``."""
+    return Resource.from_contents(load(uri.removeprefix(ID_PREFIX)))
 
 
 def path_text(path: Iterable[str | int]) -> str:
@@ -86,32 +93,37 @@ def _explain_choice(error: ValidationError, source: str) -> Iterator[Problem]:
 
 def _wording(error: ValidationError) -> tuple[str, str]:
     """Message and hint in words for the schema keywords we use; the schema's description serves as hint."""
-    value, limit = error.instance, error.validator_value
-    description = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
-    match error.validator:
-        case "type":
-            wanted = limit if isinstance(limit, str) else " or ".join(limit)
-            return f"{_shown(value)} is not of type {wanted}", description
-        case "required":
-            missing = [name for name in limit if name not in value]
-            names = ", ".join(repr(name) for name in missing)
-            return f"{names} is missing" if len(missing) == 1 else f"{names} are missing", description
-        case "enum":
-            return f"{_shown(value)} is not one of the allowed values", _nearest(str(value), list(map(str, limit)))
-        case "const":
-            return f"{_shown(value)} should be {_shown(limit)}", description
-        case "minimum" | "exclusiveMinimum":
-            return f"{_shown(value)} is too small", f"at least {limit}"
-        case "maximum" | "exclusiveMaximum":
-            return f"{_shown(value)} is too large", f"at most {limit}"
-        case "minLength" | "minItems" | "minProperties":
-            return "is empty" if not value else f"has too few entries: {len(value)}", description or f"at least {limit}"
-        case "pattern":
-            return f"{_shown(value)} has the wrong form", description or f"pattern {limit}"
-        case "uniqueItems":
-            return f"{_shown(value)} names something twice", description
-        case _:
-            return error.message, description
+    value: Any = error.instance
+    limit: Any = error.validator_value
+    description: str = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
+    shown = _shown(value)
+    wordings: dict[str, Callable[[], tuple[str, str]]] = {
+        "type": lambda: (
+            f"{shown} is not of type {limit if isinstance(limit, str) else ' or '.join(limit)}",
+            description,
+        ),
+        "required": lambda: (_missing([name for name in limit if name not in value]), description),
+        "enum": lambda: (
+            f"{shown} is not one of the allowed values",
+            _nearest(str(value), [str(item) for item in limit]),
+        ),
+        "const": lambda: (f"{shown} should be {_shown(limit)}", description),
+        "minimum": lambda: (f"{shown} is too small", f"at least {limit}"),
+        "maximum": lambda: (f"{shown} is too large", f"at most {limit}"),
+        "minLength": lambda: ("is empty", description),
+        "minItems": lambda: ("is empty" if not value else f"has only {len(value)} entries", description),
+        "minProperties": lambda: ("is empty", description),
+        "maxLength": lambda: (f"{shown} is too long", f"at most {limit} characters"),
+        "pattern": lambda: (f"{shown} has the wrong form", description or f"pattern {limit}"),
+        "uniqueItems": lambda: (f"{shown} names something twice", description),
+    }
+    wording = wordings.get(str(error.validator))
+    return wording() if wording else (error.message, description)
+
+
+def _missing(names: list[str]) -> str:
+    listed = ", ".join(repr(name) for name in names)
+    return f"{listed} {'is' if len(names) == 1 else 'are'} missing"
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reading and writing text files so that a reader never sees half a file and a person gets a plain reason on failure."""
+"""Text files read and written so that nobody sees half a file and a failure comes with its plain reason."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def read(path: Path) -> Any:
 def parse(text: str, source: str) -> Any:
     """The single document in ``text``; ``source`` names it in errors."""
     try:
-        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of the safe loader
+        return yaml.load(text, Loader=_StrictLoader)
     except yaml.MarkedYAMLError as error:
         raise _explained(error, text, source) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -1,0 +1,82 @@
+"""The command line: which commands there are, and how failures end.
+
+Exit codes: 0 done, 1 something is wrong with the input or a check failed, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from balloonist.problem import ProblemError
+
+COMMANDS: Final = {
+    "explain": "balloonist.environmentcli:explain_command",
+    "topology": "balloonist.topologycli:topology",
+    "validate": "balloonist.environmentcli:validate_command",
+    "values": "balloonist.environmentcli:values_command",
+}
+"""Where each command lives; a module is imported only when its command is used, so that --help is quick."""
+
+SUMMARIES: Final = {
+    "explain": "Show which balloons exist on which NUMA nodes, and why.",
+    "topology": "Collect, invent and show the CPU topology of nodes.",
+    "validate": "Check config, catalog, topologies and values of an environment.",
+    "values": "Compute the layout of an environment and write its Helm values.",
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command's module on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        target = COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, attribute = target.split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(SUMMARIES.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="balloonist")
+def balloonist() -> None:
+    """Give LLM model servers on Kubernetes exclusive, NUMA-local CPU cores.
+
+    \b
+    Example:
+      balloonist topology collect -o env/mine/topology/w1.json
+      balloonist values --env env/mine
+      balloonist explain --env env/mine
+    """
+
+
+def main() -> None:
+    """Entry point: findings become sentences on standard error and exit code 1, never a traceback."""
+    try:
+        code = balloonist.main(standalone_mode=False)
+    except ProblemError as error:
+        from balloonist import report  # noqa: PLC0415 - costs start-up time
+
+        report.show(error.problems)
+        sys.exit(1)
+    except click.exceptions.Abort:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
