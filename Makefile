@@ -5,6 +5,7 @@
 ENV = example
 PYTHON ?= python3
 PYTEST_ARGS ?=
+PYTHON_SOURCES := generator tests bench
 
 BIN := .venv/bin
 BALLOONIST := $(BIN)/balloonist
@@ -35,22 +36,22 @@ values: $(VENV_STAMP) ## compute the Helm values of ENV (default: example), chec
 	@tools/render "$(ENV_DIR)"
 
 lint: $(VENV_STAMP) ## ruff, mypy and yamllint
-	$(BIN)/ruff check generator tests
-	$(BIN)/ruff format --check generator tests
-	$(BIN)/mypy --strict --explicit-package-bases generator tests
+	$(BIN)/ruff check $(PYTHON_SOURCES)
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+	$(BIN)/mypy --strict --explicit-package-bases $(PYTHON_SOURCES)
 	$(BIN)/yamllint --strict --config-file tools/yamllint.yaml charts env
 
 format: $(VENV_STAMP) ## let ruff format the code
-	$(BIN)/ruff format generator tests
+	$(BIN)/ruff format $(PYTHON_SOURCES)
 
 test: lint tools ## lint, then all tests, against a real API server too
 	$(BIN)/pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
-bench: $(VENV_STAMP) ## the tests marked "bench", one after the other, with their numbers
-	$(BIN)/pytest -m bench -n 0 -s $(PYTEST_ARGS)
+bench: $(VENV_STAMP) ## run the measurements in bench/, one after the other
+	@set -e; for script in bench/*.py; do printf '\n%s\n' "$$script"; $(BIN)/python "$$script"; done
 
 # .venv goes only when make created it. The tools stay: other checkouts use the same cache.
 clean: ## remove what make created in the repository
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find generator tests -type d -name __pycache__ -prune -exec rm -rf {} +
+	find $(PYTHON_SOURCES) -type d -name __pycache__ -prune -exec rm -rf {} +
 	if [ -e .venv/.made-by-make ]; then rm -rf .venv; fi

@@ -29,8 +29,13 @@ def kubeconform() -> Path:
 
 
 @pytest.fixture(scope="session")
-def kubernetes_schemas() -> Path:
-    """Return the directory of JSON Schemas of all built-in kinds, for kubeconform."""
+def control_plane_tools() -> None:
+    """Make sure that an API server can be started."""
     for tool in ("etcd", "kube-apiserver", "kubectl"):
         pinned(tool)
+
+
+@pytest.fixture(scope="session")
+def kubernetes_schemas(control_plane_tools: None) -> Path:
+    """Return the directory of JSON Schemas of all built-in kinds, for kubeconform."""
     return builtin_schemas()

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from balloonist import explain, topologymap
+from balloonist import explain, report, topologymap
 from balloonist.catalog import Model
 from balloonist.layout import Fleet, NodeLayout
 
@@ -39,7 +39,7 @@ def _node_view(console: Console, fleet: Fleet, alike: Sequence[NodeLayout], mode
             reserved=node.reserved,
             owners=explain.owners(node, fleet.names),
             width=console.width,
-            unicode=(console.encoding or "").lower().startswith("utf"),
+            unicode=report.speaks_unicode(),
         ),
         _numa_table(document),
     ]

@@ -25,6 +25,11 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False)
 
 
+def speaks_unicode() -> bool:
+    """Whether standard output can show box-drawing characters."""
+    return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
+
+
 def emit(document: Any, form: str) -> None:
     """Print data as JSON or YAML on standard output."""
     from balloonist import yamlfile  # noqa: PLC0415 - costs start-up time

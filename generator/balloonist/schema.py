@@ -15,7 +15,6 @@ from referencing import Registry, Resource
 
 from balloonist.problem import Problem
 
-
 ID_PREFIX: Final = "urn:balloonist:"
 """The $id of ``schemas/<name>.schema.json`` is this and its name."""
 

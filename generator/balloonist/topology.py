@@ -233,11 +233,15 @@ def from_json(document: Mapping[str, Any], source: str) -> Topology:
         warnings=tuple(document.get("warnings", ())),
     )
     online = cpuset("cpus.online", cpus["online"])
-    if not problems:
-        problems = [*_numbering_problems(topology, source), *_membership_problems(topology, online, source)]
+    problems = problems or contradictions(topology, online, source)
     if problems:
         raise ProblemError(problems)
     return topology
+
+
+def contradictions(topology: Topology, online: Cpuset, source: str) -> list[Problem]:
+    """What cannot be true of any machine, given the CPUs that are said to be online; ``source`` names the topology."""
+    return [*_numbering_problems(topology, source), *_membership_problems(topology, online, source)]
 
 
 def _misplaced_core(

@@ -17,7 +17,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, control_plane_tools: None
+) -> Iterator[Cluster]:
     """Run etcd and kube-apiserver for the whole session; their logs are kept when a test failed."""
     directory: Path = tmp_path_factory.mktemp("cluster")
     with running_cluster(directory) as running:

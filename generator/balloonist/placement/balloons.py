@@ -1,10 +1,10 @@
 """Balloon instances: making, resizing and deleting them, simple and composite (the plugin's ``balloons-policy``).
 
-Rules worth knowing: a composite divides its size evenly, rounded down to a milli-CPU, and each component then rounds up to
-whole CPUs and keeps to its *own* minCPUs and maxCPUs; the composite's own limits are not looked at when it is resized.
-``balance-balloons`` makes one component, of the type with the fewest instances anywhere (components of other balloons
-included, and the instances of its own components too), ties by list order. ``maxBalloons`` counts only balloons that
-are not components.
+Rules worth knowing: a composite divides its size evenly, rounded down to a milli-CPU, and each component then rounds
+up to whole CPUs and keeps to its *own* minCPUs and maxCPUs; the composite's own limits are not looked at when it is
+resized. ``balance-balloons`` makes one component, of the type with the fewest instances anywhere (components of other
+balloons included, and the instances of its own components too), ties by list order. ``maxBalloons`` counts only
+balloons that are not components.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class Pool:
         self._repin = repin
         self.free = policy.allowed
         self.balloons: list[Balloon] = []
+        self._by_type: dict[str, list[Balloon]] = {item.name: [] for item in policy.types}
+        self._instances = dict.fromkeys(self._by_type, 0)
 
     def populate(self) -> None:
         """Make every ``minBalloons`` balloon, high allocatorPriority first, in list order. Raises StartRefused."""
@@ -96,16 +98,15 @@ class Pool:
                     continue
                 for _ in range(item.min_balloons):
                     try:
-                        self.balloons.append(self.make(item))
+                        self._enter(self.make(item))
                     except NoRoom as error:
-                        raise StartRefused(
-                            f"the {item.min_balloons} balloons of type {item.name} (minBalloons) do not all fit: {error}"
-                        ) from None
+                        what = f"the {item.min_balloons} balloons (minBalloons) of type {item.name}"
+                        raise StartRefused(f"{what} do not all fit: {error}") from None
         self._share_idle(self.free, 0)
 
     def of_type(self, item: BalloonType) -> list[Balloon]:
         """The balloons of a type, those that are components not included."""
-        return [balloon for balloon in self.balloons if balloon.type is item]
+        return self._by_type[item.name]
 
     def make(self, item: BalloonType) -> Balloon:
         """A new balloon of its minimum size; the caller lists it in :attr:`balloons`. Raises :class:`NoRoom`."""
@@ -130,21 +131,30 @@ class Pool:
         types = [self._policy.by_name[name] for name in item.components]
         if not types or item.component_creation != "balance-balloons":
             return types
-        present = [balloon.type.name for top in self.balloons for balloon in top.tree()]
-        families = self._policy.families
-        return [min(types, key=lambda component: sum(name in families[component.name] for name in present))]
+        families, instances = self._policy.families, self._instances
+        return [min(types, key=lambda component: sum(instances[name] for name in families[component.name]))]
 
     def delete(self, balloon: Balloon) -> None:
         """Forget a balloon; its CPUs become free."""
-        if balloon in self.balloons:
+        same = self._by_type[balloon.type.name]
+        if balloon in same:
+            same.remove(balloon)
             self.balloons.remove(balloon)
+            for part in balloon.tree():
+                self._instances[part.type.name] -= 1
         self.free |= balloon.cpus
 
     def list(self, balloon: Balloon) -> None:
         """Make a new balloon known."""
-        self.balloons.append(balloon)
+        self._enter(balloon)
         if balloon.cpus:
             self._share_idle(self.free, balloon.cpus)
+
+    def _enter(self, balloon: Balloon) -> None:
+        self.balloons.append(balloon)
+        self._by_type[balloon.type.name].append(balloon)
+        for part in balloon.tree():
+            self._instances[part.type.name] += 1
 
     def resize(self, balloon: Balloon, milli: int) -> None:
         """Give the balloon that many milli-CPUs within its limits. Raises :class:`NoRoom`, leaving it as it was."""

@@ -6,8 +6,8 @@ then far from the devices that other types want to be close to. Of what is left,
 where the balloon already has most CPUs, compared from the top of the tree down; then the one with the most free CPUs
 (topology balancing) or the fewest (packing), also from the top down; then the first by name, as text.
 
-Shrinking, one CPU at a time: first those CPUs that meet the fewest wishes; then from where the balloon has the fewest;
-then from where the fewest are free; then the last by name.
+Shrinking, one CPU at a time: first those CPUs that meet the fewest wishes; then from where the balloon has the
+fewest; then from where the fewest are free; then the last by name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from balloonist.placement.bits import bits
 from balloonist.placement.machine import Branch, Machine, Tree
 
 
@@ -150,5 +149,3 @@ def _least_needed(tree: Tree, current: int, free: int) -> int:
     candidates = _refine(tree.root, depth, current, current, most=False)
     candidates = _refine(tree.root, depth, candidates, free, most=False)
     return _by_name(tree.root, depth, candidates, last=True).mask
-
-

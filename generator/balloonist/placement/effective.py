@@ -1,9 +1,10 @@
 """The policy as the plugin completes it before it makes a balloon: the built-in types, their limits, the wishes.
 
-Rules: the types ``reserved`` and ``default`` exist whether written or not (written ones keep their place in the list, and
-the list's order decides which type's namespaces match first). An unwritten ``reserved`` comes first, an unwritten
-``default`` last. A reserved cpuset is only a wish of the type ``reserved``, and a wish of all others to keep away: without
-``minCPUs`` it starts empty. Every device that one type wants to be close to, all other types want to be far from.
+Rules: the types ``reserved`` and ``default`` exist whether written or not (written ones keep their place in the list,
+and the list's order decides which type's namespaces match first). An unwritten ``reserved`` comes first, an unwritten
+``default`` last. A reserved cpuset is only a wish of the type ``reserved``, and a wish of all others to keep away:
+without ``minCPUs`` it starts empty. Every device that one type wants to be close to, all other types want to be far
+from.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from balloonist.cpuset import Cpuset
 from balloonist.placement.chooser import Wishes
 from balloonist.placement.machine import Machine
 from balloonist.placement.picker import Priority
@@ -24,7 +26,7 @@ _CREATION = ("", "all", "balance-balloons")
 
 
 class StartRefused(Exception):  # noqa: N818 - named after what happened, not after a mistake of the caller
-    """The plugin does not take the policy: it exits when it starts (or keeps its old policy when it is reconfigured)."""
+    """The plugin does not take the policy: it exits when it starts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +98,10 @@ def _reserved_type(written: BalloonType, policy: Policy, allowed: int) -> Balloo
     if amount.cpuset is not None:
         outside = amount.cpuset.mask & ~allowed
         if outside:
-            names = type(amount.cpuset)(outside)
-            raise StartRefused(f"reserved CPUs {names} are not available: offline, not on this node, or not in availableResources")
+            raise StartRefused(
+                f"reserved CPUs {Cpuset(outside)} are not available:"
+                " offline, not on this node, or not in availableResources"
+            )
         size = len(amount.cpuset)
         return replace(
             completed,
@@ -109,7 +113,9 @@ def _reserved_type(written: BalloonType, policy: Policy, allowed: int) -> Balloo
     if written.min_cpus == 0 and written.max_cpus and written.max_cpus < size:
         raise StartRefused(f"type reserved: maxCPUs {written.max_cpus} is below the {size} CPUs of reservedResources")
     if written.min_cpus not in (0, size):
-        raise StartRefused(f"type reserved: minCPUs {written.min_cpus} differs from the {size} CPUs of reservedResources")
+        raise StartRefused(
+            f"type reserved: minCPUs {written.min_cpus} differs from the {size} CPUs of reservedResources"
+        )
     return replace(completed, min_cpus=size)
 
 
@@ -124,7 +130,9 @@ def _check(types: tuple[BalloonType, ...]) -> None:
         if item.max_cpus and item.min_cpus > item.max_cpus:
             raise StartRefused(f"type {item.name}: minCPUs {item.min_cpus} is above maxCPUs {item.max_cpus}")
         if item.max_balloons and item.min_balloons > item.max_balloons:
-            raise StartRefused(f"type {item.name}: minBalloons {item.min_balloons} is above maxBalloons {item.max_balloons}")
+            raise StartRefused(
+                f"type {item.name}: minBalloons {item.min_balloons} is above maxBalloons {item.max_balloons}"
+            )
         _check_composition(item)
     for item in types:
         for component in item.components:
@@ -137,7 +145,9 @@ def _check(types: tuple[BalloonType, ...]) -> None:
 
 def _check_composition(item: BalloonType) -> None:
     if item.component_creation not in _CREATION:
-        raise StartRefused(f"type {item.name}: componentCreation {item.component_creation!r} is none of all, balance-balloons")
+        raise StartRefused(
+            f"type {item.name}: componentCreation {item.component_creation!r} is none of all, balance-balloons"
+        )
     if item.component_creation and not item.components:
         raise StartRefused(f"type {item.name}: componentCreation without components")
     forbidden = {
@@ -160,9 +170,7 @@ def _check_circle(name: str, by_name: Mapping[str, BalloonType], above: tuple[st
         _check_circle(component, by_name, (*above, name))
 
 
-def _wishes(
-    policy: Policy, types: tuple[BalloonType, ...], machine: Machine, reserved: int
-) -> dict[str, Wishes]:
+def _wishes(policy: Policy, types: tuple[BalloonType, ...], machine: Machine, reserved: int) -> dict[str, Wishes]:
     virtual = {
         _RESERVED_DEVICE: reserved,
         _ISOLATED_DEVICE: machine.isolated,

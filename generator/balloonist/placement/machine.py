@@ -1,8 +1,8 @@
 """A topology prepared for fast placement: every set of CPUs is an integer bit mask, every count a popcount.
 
-The plugin sees a node as a tree: system, packages, dies, NUMA nodes, cores, threads. Only online CPUs are in it.
-Not modelled, since a topology does not tell: last-level cache groups smaller than a die, and Speed Select or
-frequency priorities. They change which cores of a NUMA node are taken, hardly ever which NUMA node.
+The plugin sees a node as a tree: system, packages, dies, NUMA nodes, cores, threads. Only online CPUs are in it. Not
+modelled, since a topology does not tell: Speed Select and frequency priorities, and caches (``cachegroups.py`` says
+what is taken instead). They change which cores of a NUMA node are taken, hardly ever which NUMA node.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from balloonist.placement.bits import bits
+from balloonist.placement.cachegroups import CacheGroup
 from balloonist.topology import Core, Topology
 
 LEVELS: Final = ("system", "package", "die", "numa", "core", "thread")
@@ -83,6 +84,7 @@ class Machine:
     shapes: tuple[CoreShape, ...]
     tree: Tree
     spread_tree: Tree
+    cache_groups: tuple[CacheGroup, ...] = ()
     level_masks: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def one_per_core(self, cpus: int) -> int:
@@ -132,6 +134,7 @@ def machine(topology: Topology) -> Machine:
         shapes=tuple(_shapes(topology.cores, efficient)),
         tree=tree,
         spread_tree=_tree(topology, spread=True),
+        cache_groups=tuple(_cache_groups(topology)),
         level_masks=level_masks,
     )
 
@@ -144,6 +147,19 @@ def _shapes(cores: Sequence[Core], efficient: int) -> Iterator[CoreShape]:
         shapes[key] = shapes.get(key, 0) | 1 << first
     for (offsets, is_efficient), firsts in sorted(shapes.items()):
         yield CoreShape(offsets, firsts, is_efficient)
+
+
+def _cache_groups(topology: Topology) -> Iterator[CacheGroup]:
+    """One group per NUMA node where a die has several of them (and the package has several groups)."""
+    groups: list[tuple[int, int, int]] = []
+    for package in topology.packages:
+        own = []
+        for die in package.dies:
+            parts = [numa.cpus.mask & die.cpus.mask for numa in topology.numa_nodes]
+            own += [(package.id, die.id, part) for part in parts if part and part != die.cpus.mask]
+        groups += own if len(own) > 1 else []
+    for number, (package_id, die_id, cpus) in enumerate(groups):
+        yield CacheGroup(number, package_id, die_id, cpus)
 
 
 def _tree(topology: Topology, *, spread: bool) -> Tree:
@@ -170,7 +186,9 @@ def _numa_branch(name: str, cores: Sequence[Core], *, spread: bool) -> Branch:
         return _branch(name, [_core_branch(name, core, bits(core.cpus.mask)) for core in cores])
     classes = []
     for index in range(max(len(core.cpus) for core in cores)):
-        members = [_core_branch(name, core, core.cpus.cpus[index : index + 1]) for core in cores if core.cpus.cpus[index:]]
+        members = [
+            _core_branch(name, core, core.cpus.cpus[index : index + 1]) for core in cores if core.cpus.cpus[index:]
+        ]
         classes.append(_branch(f"{name}class{index}", members))
     return _branch(name, classes)
 

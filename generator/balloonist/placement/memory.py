@@ -1,18 +1,21 @@
 """Which NUMA nodes' memory a container may use (the plugin's ``lib/memory``).
 
 Rules: a container starts with the memory of the NUMA nodes its balloon has CPUs in. The memory *limits* of all
-containers whose nodes lie within a set of nodes (a zone) are added up; where they exceed what the zone has, containers
-are moved, largest first, to the zone extended by the nearest nodes: first of the memory types the zone has, then of any.
-A container's nodes are never taken away again while it lives; when its balloon reaches new nodes they are added, and with
-them the nodes nearest to the result. Where nothing fits, the container simply gets its balloon's nodes.
+containers whose nodes lie within a set of nodes (a zone) are added up; where they exceed what the zone has,
+containers are moved, largest first, to the zone extended by the nearest nodes: first of the memory types the zone
+has, then of any. A container's nodes are never taken away again while it lives; when its balloon reaches new nodes
+they are added, and with them the nodes nearest to the result. Where nothing fits, the container simply gets its
+balloon's nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntFlag
+from functools import cmp_to_key
+from typing import Final
 
-from balloonist.placement.bits import bits
+from balloonist.placement.bits import ids
 from balloonist.topology import Topology
 
 
@@ -24,14 +27,15 @@ class Kind(IntFlag):
     HBM = 4
 
 
-class _Request:
-    __slots__ = ("affinity", "id", "kinds", "limit", "zone")
+_KINDS: Final = tuple(map(int, Kind))
 
-    def __init__(self, name: str, limit: int, affinity: int, kinds: int) -> None:
+
+class _Request:
+    __slots__ = ("id", "limit", "zone")
+
+    def __init__(self, name: str, limit: int) -> None:
         self.id = name
         self.limit = limit
-        self.affinity = affinity
-        self.kinds = kinds
         self.zone = 0
 
 
@@ -40,12 +44,14 @@ class Memory:
 
     def __init__(self, topology: Topology) -> None:
         self._capacity = {numa.id: numa.memory_mib << 20 for numa in topology.numa_nodes}
-        self._kinds = _kinds(topology)
-        self._of_kind = {kind: sum(1 << node for node, own in self._kinds.items() if own == kind) for kind in Kind}
-        self._normal = sum(1 << node for node, own in self._kinds.items() if own is Kind.DRAM and self._capacity[node])
-        self._nearest = {node: masks for node, masks in _neighbours(topology)}
+        self._kinds = {node: int(kind) for node, kind in _kinds(topology).items()}
+        self._of_kind = {int(k): sum(1 << node for node, own in self._kinds.items() if own == k) for k in Kind}
+        self._normal = sum(1 << node for node, own in self._kinds.items() if own == Kind.DRAM and self._capacity[node])
+        self._nearest = dict(_neighbours(topology))
         self._requests: dict[str, _Request] = {}
         self._zones: dict[int, dict[str, _Request]] = {}
+        self._used: dict[int, int] = {}
+        self._zone_capacity: dict[int, int] = {}
 
     def zone(self, name: str) -> int:
         """The NUMA nodes that a container may use now."""
@@ -57,7 +63,7 @@ class Memory:
         request = self._requests.pop(name, None)
         if request:
             self._leave(request)
-        self._zones = {zone: users for zone, users in self._zones.items() if users}
+            self._drop_unused()
 
     def assign(self, name: str, limit: int, nodes: int) -> tuple[int, frozenset[str]]:
         """The nodes for a container whose balloon is on ``nodes``, and the other containers that were moved for it."""
@@ -65,23 +71,27 @@ class Memory:
         try:
             if request is not None:
                 return self._extend(request, nodes)
-            request = _Request(name, limit, nodes, self._kinds_in(nodes))
+            request = _Request(name, limit)
             zone = self._with_normal(nodes)
             return self._place(request, zone)
         except _NoMemoryError:
             return nodes, frozenset()
 
     def _place(self, request: _Request, zone: int) -> tuple[int, frozenset[str]]:
-        before = {other.id: other.zone for other in self._requests.values()}
         self._requests[request.id] = request
         self._enter(zone, request)
-        try:
-            self._resolve(zone)
-        except _NoMemoryError:
-            self._restore(before)
-            raise
-        self._zones = {members: users for members, users in self._zones.items() if users}
-        return request.zone, self._moved(before)
+        moved: frozenset[str] = frozenset()
+        over = self._overcommitted(zone)
+        if over:
+            before = {other.id: other.zone for other in self._requests.values() if other is not request}
+            try:
+                self._resolve(zone, over)
+            except _NoMemoryError:
+                self._restore(before)
+                raise
+            moved = self._moved(before)
+        self._drop_unused()
+        return request.zone, moved
 
     def _extend(self, request: _Request, nodes: int) -> tuple[int, frozenset[str]]:
         if nodes == 0 or request.zone & nodes == nodes:
@@ -93,7 +103,7 @@ class Memory:
         zone = request.zone | nodes | more
         self._move(zone, request)
         try:
-            self._resolve(zone)
+            self._resolve(zone, self._overcommitted(zone))
         except _NoMemoryError:
             self._restore(before)
             raise
@@ -115,7 +125,7 @@ class Memory:
 
     def _kinds_in(self, nodes: int) -> int:
         kinds = 0
-        for node in bits(nodes):
+        for node in ids(nodes):
             kinds |= self._kinds[node]
         return kinds
 
@@ -131,16 +141,16 @@ class Memory:
     def _expand(self, zone: int, kinds: int) -> int:
         """The nodes nearest to the zone, for each memory type."""
         found = 0
-        for kind in Kind:
+        for kind in _KINDS:
             if kinds & kind:
                 found |= self._near(zone, self._of_kind[kind] & ~zone)
         return found
 
     def _near(self, zone: int, wanted: int) -> int:
-        """Nearest wanted nodes. Nodes of the zone are asked in order; a later, nearer answer does not drop earlier ones."""
+        """The wanted nodes nearest to the zone: its nodes are asked in order, a nearer answer drops no earlier one."""
         found = 0
         limit: int | None = None
-        for node in bits(zone):
+        for node in ids(zone):
             for distance, mask in self._nearest[node]:
                 if mask & wanted:
                     if limit is None or distance <= limit:
@@ -150,24 +160,36 @@ class Memory:
         return found
 
     def _excess(self, zone: int) -> int:
-        has = sum(self._capacity[node] for node in bits(zone))
-        used = sum(
-            request.limit for members, users in self._zones.items() if members & ~zone == 0 for request in users.values()
-        )
-        return used - has
+        has = self._zone_capacity.get(zone)
+        if has is None:
+            has = self._zone_capacity[zone] = sum(self._capacity[node] for node in ids(zone))
+        outside = ~zone
+        for members, used in self._used.items():
+            if not members & outside:
+                has -= used
+        return -has
 
     def _overcommitted(self, nodes: int) -> list[tuple[int, int]]:
-        """The zones that promise more than they have and what is too much, most users first, then smaller ones."""
+        """The zones that promise more than they have and what is too much, most users first, then parts of others."""
+        if not any(self._used.values()):
+            return []
         found = [(zone, self._excess(zone)) for zone in self._zones if zone & nodes]
         over = [(zone, excess) for zone, excess in found if excess > 0]
-        return sorted(over, key=lambda item: (-len(self._zones[item[0]]), item[0].bit_count(), -item[0]))
+        return sorted(over, key=cmp_to_key(self._more_urgent))
 
-    def _resolve(self, nodes: int) -> None:
-        over = self._overcommitted(nodes)
+    def _more_urgent(self, a: tuple[int, int], b: tuple[int, int]) -> int:
+        users = len(self._zones[b[0]]) - len(self._zones[a[0]])
+        if users:
+            return users
+        if a[0] & b[0] in (a[0], b[0]):
+            return -1 if a[0] & b[0] == a[0] else 1
+        return b[0].bit_count() - a[0].bit_count() or b[0] - a[0]
+
+    def _resolve(self, nodes: int, over: list[tuple[int, int]]) -> None:
         while over:
             moved = 0
             extra = 0
-            for kind in (0, Kind.DRAM, Kind.PMEM, Kind.HBM):
+            for kind in (0, *_KINDS):
                 if kind and not self._of_kind[kind]:
                     continue
                 extra |= kind
@@ -198,10 +220,16 @@ class Memory:
 
     def _enter(self, zone: int, request: _Request) -> None:
         self._zones.setdefault(zone, {})[request.id] = request
+        self._used[zone] = self._used.get(zone, 0) + request.limit
         request.zone = zone
 
     def _leave(self, request: _Request) -> None:
-        self._zones.get(request.zone, {}).pop(request.id, None)
+        if self._zones.get(request.zone, {}).pop(request.id, None):
+            self._used[request.zone] -= request.limit
+
+    def _drop_unused(self) -> None:
+        for zone in [zone for zone, users in self._zones.items() if not users]:
+            del self._zones[zone], self._used[zone]
 
 
 class _NoMemoryError(Exception):

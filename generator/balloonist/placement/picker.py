@@ -1,11 +1,11 @@
 """Which CPUs exactly are taken from a set that has more than enough (the plugin's ``pkg/cpuallocator``).
 
-The order: whole idle packages, whole idle cores by lowest CPU id, then single threads, from the cores with the fewest
-free threads first (so half-used cores before whole ones). A core is taken whole only while enough CPUs are still
-wanted, so a single-thread core fills an odd rest.
+The order: whole idle packages, cache groups (``cachegroups.py``), whole idle cores by lowest CPU id, then single
+threads, from the cores with the fewest free threads first (so half-used cores before whole ones). A core is taken
+whole only while enough CPUs are still wanted, so a single-thread core fills an odd rest.
 
-A type's ``allocatorPriority`` matters in two ways: ``none`` ignores the CPUs' own priority, the others favour, in this
-order, CPUs of that priority and below. All CPUs have normal priority, except efficiency cores, which are low.
+A type's ``allocatorPriority`` matters in two ways: ``none`` ignores the CPUs' own priority, the others favour, in
+this order, CPUs of that priority and below. All CPUs have normal priority, except efficiency cores, which are low.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cmp_to_key
 
+from balloonist.placement import cachegroups
 from balloonist.placement.bits import bits, lowest
 from balloonist.placement.machine import CoreShape, Machine
 
@@ -39,11 +40,23 @@ class Picker:
         if source.bit_count() == count:
             return source
         taken = self._idle_packages(source, count, prefer)
-        taken |= self._idle_cores(source & ~taken, count - taken.bit_count(), prefer)
         rest = count - taken.bit_count()
         if rest:
-            taken |= self._threads(source & ~taken, taken, rest, prefer)
-        return taken
+            taken |= cachegroups.take(
+                self._machine.cache_groups,
+                source & ~taken,
+                rest,
+                lambda free, wanted: self._cores_and_threads(free, 0, wanted, prefer),
+            )
+            rest = count - taken.bit_count()
+        return self._cores_and_threads(source & ~taken, taken, rest, prefer) if rest else taken
+
+    def _cores_and_threads(self, source: int, taken: int, count: int, prefer: Priority) -> int:
+        """``taken`` and ``count`` more CPUs of ``source``."""
+        cores = self._idle_cores(source, count, prefer)
+        taken |= cores
+        rest = count - cores.bit_count()
+        return taken | self._threads(source & ~cores, taken, rest, prefer) if rest else taken
 
     def _idle_packages(self, source: int, count: int, prefer: Priority) -> int:
         taken = 0
@@ -53,7 +66,11 @@ class Picker:
             if wanted and wanted & ~source == 0 and wanted.bit_count() <= count:
                 idle.append((package, cpus))
         if len(idle) > 1:
-            idle.sort(key=cmp_to_key(lambda a, b: -self._compare(a[1], b[1], prefer, -1) or a[0] - b[0]))
+
+            def larger(a: tuple[int, int], b: tuple[int, int]) -> int:
+                return -self._compare(a[1], b[1], prefer, -1) or a[0] - b[0]
+
+            idle.sort(key=cmp_to_key(larger))
         for _, cpus in idle:
             wanted = cpus if prefer is Priority.NONE else cpus & self._by_priority[prefer]
             if wanted.bit_count() <= count:
@@ -137,25 +154,26 @@ class Picker:
         return tuple(map(tuple, groups))
 
     def _compare(self, a: int, b: int, prefer: Priority, count: int) -> int:
-        """Above 0 if CPU set ``a`` suits the priority better than ``b``, below 0 if worse."""
+        """Above 0 if CPU set ``a`` suits the priority better than ``b``, below 0 if worse.
+
+        With a ``count``, the set that just holds that many CPUs is better; else more CPUs of the wanted priority or a
+        lower one are, and then fewer of a higher one.
+        """
         if prefer is Priority.NONE:
             return 0
-        if count > 0 and prefer is not Priority.NORMAL:
-            in_a, in_b = ((cpus & self._by_priority[prefer]).bit_count() for cpus in (a, b))
+        if count > 0:
+            in_a, in_b = self._wanted(a, prefer), self._wanted(b, prefer)
             if prefer is Priority.HIGH and in_a == in_b == 0:
-                in_a, in_b = ((cpus & self._by_priority[Priority.NORMAL]).bit_count() for cpus in (a, b))
+                in_a, in_b = self._wanted(a, Priority.NORMAL), self._wanted(b, Priority.NORMAL)
             if in_a >= count and in_b >= count:
                 return in_b - in_a
-            if in_a >= count or in_b >= count:
+            if prefer is not Priority.NORMAL and (in_a >= count) is not (in_b >= count):
                 return in_a - in_b
-        for priority in range(prefer, Priority.NONE):
-            in_a, in_b = ((cpus & self._by_priority[priority]).bit_count() for cpus in (a, b))
-            if count > 0 and priority == prefer and in_a >= count and in_b >= count:
-                return in_b - in_a
-            if in_a != in_b:
-                return in_a - in_b
-        for priority in range(prefer):
-            in_a, in_b = ((cpus & self._by_priority[priority]).bit_count() for cpus in (a, b))
-            if in_a != in_b:
-                return in_b - in_a
+        for priority in (*range(prefer, Priority.NONE), *range(prefer)):
+            difference = self._wanted(a, priority) - self._wanted(b, priority)
+            if difference:
+                return difference if priority >= prefer else -difference
         return 0
+
+    def _wanted(self, cpus: int, priority: int) -> int:
+        return (cpus & self._by_priority[priority]).bit_count()

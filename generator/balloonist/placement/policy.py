@@ -1,7 +1,7 @@
 """A BalloonsPolicy spec as typed values: only what decides where containers go.
 
-Reading is lenient as the plugin is: unknown fields are ignored (the API server's schema is where they are caught). What
-the simulator does not model but would change placements is named in :attr:`Policy.not_simulated`.
+Reading is lenient as the plugin is: unknown fields are ignored (the API server's schema is where they are caught).
+What the simulator does not model but would change placements is named in :attr:`Policy.not_simulated`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from balloonist.problem import problem
 RESERVED: Final = "reserved"
 DEFAULT: Final = "default"
 
-_TYPE_NOT_SIMULATED: Final = ("matchExpressions", "groupBy", "loads", "memoryTypes")
-_SUFFIXES: Final = {"": 1, "m": Decimal("0.001"), "k": 1000, "Ki": 1024}
+_GAPS: Final = ("matchExpressions", "groupBy", "loads", "memoryTypes")
+_SUFFIXES: Final = {"": Decimal(1), "m": Decimal("0.001"), "k": Decimal(1000), "Ki": Decimal(1024)}
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,15 @@ class Policy:
 
 def read(document: Mapping[str, Any], source: str = "policy") -> Policy:
     """Read a spec, or a whole BalloonsPolicy resource. Raises :class:`~balloonist.problem.ProblemError`."""
-    spec = document.get("spec", document) if document.get("kind") == "BalloonsPolicy" or "spec" in document else document
+    spec = (
+        document.get("spec", document) if document.get("kind") == "BalloonsPolicy" or "spec" in document else document
+    )
     if not isinstance(spec, Mapping):
         raise problem(source, "spec", "is not a mapping", "the spec of a BalloonsPolicy")
     entries = spec.get("balloonTypes") or []
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise problem(source, "balloonTypes", "is not a list of mappings")
-    gaps = [f"balloonTypes[{i}].{key}" for i, entry in enumerate(entries) for key in _TYPE_NOT_SIMULATED if entry.get(key)]
+    gaps = [f"balloonTypes[{i}].{key}" for i, entry in enumerate(entries) for key in _GAPS if entry.get(key)]
     if spec.get("preserve"):
         gaps.append("preserve")
     return Policy(

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from balloonist.cpuset import Cpuset, union
+from balloonist.cpuset import Cpuset
 from balloonist.placement.container import Operation, read_operations
 from balloonist.placement.effective import StartRefused
 from balloonist.placement.policy import Policy, read
 from balloonist.placement.simulator import Outcome, Pinning, Simulator
-from balloonist.topology import Core, Die, NumaNode, Package, Topology
+from balloonist.synthesize import synthesize
+from balloonist.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -58,48 +59,10 @@ def read_recording(document: Mapping[str, Any], source: str) -> Recording:
 
 
 def described_topology(description: Mapping[str, Any]) -> Topology:
-    """The machine that a recording describes; NUMA distances 10, 12 (same package), 21 and 31 (memory only)."""
-    packages, per_package = description["packages"], description["numa_per_package"]
-    per_numa, threads = description["cores_per_numa"], description["threads_per_core"]
-    total = packages * per_package * per_numa
-    offline = Cpuset.of(description.get("offline", ()))
-    nodes = packages * per_package
-    memory_only = description.get("memory_only_nodes", 0)
-
-    def threads_of(core: int) -> Cpuset:
-        if description.get("numbering", "linux") == "adjacent":
-            return Cpuset.of(core * threads + thread for thread in range(threads)) - offline
-        return Cpuset.of(core + thread * total for thread in range(threads)) - offline
-
-    def distances(node: int) -> tuple[int, ...]:
-        return tuple(_distance(node, other, nodes, per_package) for other in range(nodes + memory_only))
-
-    numas = []
-    for node in range(nodes + memory_only):
-        numbers = range(node * per_numa, (node + 1) * per_numa) if node < nodes else ()
-        cpus = (threads_of(core) for core in numbers)
-        cores = tuple(Core(siblings, node, node // per_package, 0) for siblings in cpus if siblings)
-        numas.append(NumaNode(node, description.get("memory_gib", 256) * 1024, distances(node), cores))
-    return Topology(
-        node="recorded",
-        architecture="amd64",
-        kernel="",
-        cpu_model="",
-        packages=tuple(
-            Package(p, (Die(0, union(n.cpus for n in numas[p * per_package : (p + 1) * per_package])),))
-            for p in range(packages)
-        ),
-        numa_nodes=tuple(numas),
-        offline=offline,
-    )
-
-
-def _distance(node: int, other: int, with_cpus: int, per_package: int) -> int:
-    if node == other:
-        return 10
-    if max(node, other) >= with_cpus:
-        return 31
-    return 12 if node // per_package == other // per_package else 21
+    """The machine that a recording describes; ``offline`` is a list of CPU ids or a cpuset text."""
+    offline = description.get("offline") or ()
+    cpus = Cpuset.parse(offline) if isinstance(offline, str) else Cpuset.of(offline)
+    return synthesize("recorded", **{**description, "offline": cpus})
 
 
 def _observed(entry: Mapping[str, Any]) -> Observed:

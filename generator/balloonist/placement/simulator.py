@@ -3,11 +3,11 @@
     simulator = Simulator(topology, policy.read(document))   # raises StartRefused
     outcomes = simulator.run(read_operations(ops))
 
-Choosing a balloon follows the plugin's order: a balloon that already has the pod; then, with preferNewBalloons, an empty
-or new one before any that has room, else one with room, one that can grow to have it, and only then an empty or new one.
-An *empty* balloon is taken without a look at its size: it is grown, and the container refused if that fails. Among several
-the one with most room is taken, then the one with fewest containers. What failed in the middle is not undone entirely: a
-balloon made for a container that then did not fit stays, empty.
+Choosing a balloon follows the plugin's order: a balloon that already has the pod; then, with preferNewBalloons, an
+empty or new one before any that has room, else one with room, one that can grow to have it, and only then an empty or
+new one. An *empty* balloon is taken without a look at its size: it is grown, and the container refused if that fails.
+Among several the one with most room is taken, then the one with fewest containers. What failed in the middle is not
+undone entirely: a balloon made for a container that then did not fit stays, empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 
 from balloonist.cpuset import EMPTY, Cpuset
 from balloonist.placement.balloons import Balloon, NoRoom, Pool
-from balloonist.placement.bits import bits
+from balloonist.placement.bits import ids
 from balloonist.placement.container import BALLOON_KEY, Container, Operation, annotation, container
 from balloonist.placement.effective import Effective, effective
 from balloonist.placement.machine import Machine, machine
@@ -61,10 +61,10 @@ class Outcome:
 
 
 class Simulator:
-    """One node with the plugin running. The state changes with each operation; the same operations give the same state."""
+    """One node with the plugin running; the same operations always give the same state."""
 
     def __init__(self, topology: Topology, policy: Policy) -> None:
-        """Start the plugin. Raises :class:`~balloonist.placement.effective.StartRefused` if it does not take the policy."""
+        """Start the plugin. Raises :class:`~balloonist.placement.effective.StartRefused`."""
         self.machine: Machine = machine(topology)
         self.policy: Effective = effective(policy, self.machine)
         self._memory = Memory(topology)
@@ -81,7 +81,10 @@ class Simulator:
     def apply(self, operation: Operation) -> Outcome:
         """Apply one operation. Raises ProblemError if it starts a container whose name is running already."""
         if operation.op == "remove":
-            self._remove(operation.id)
+            try:
+                self._remove(operation.id)
+            except NoRoom as error:
+                return Outcome("remove", operation.id, ok=False, error=str(error))
             return Outcome("remove", operation.id, ok=True)
         if operation.id in self._containers:
             raise problem("operations", operation.id, "is running already", "remove it first")
@@ -101,7 +104,7 @@ class Simulator:
 
     def state(self) -> dict[str, Pinning]:
         """What every running container is pinned to now."""
-        return {name: Pinning(Cpuset(item.cpus), bits(item.mems)) for name, item in self._containers.items()}
+        return {name: Pinning(Cpuset(item.cpus), ids(item.mems)) for name, item in self._containers.items()}
 
     def outcome(self, name: str) -> Outcome:
         """Where a running container is now (its balloon may have changed since it started); KeyError if it is not."""
@@ -156,7 +159,7 @@ class Simulator:
                 raise NoRoom(f"the annotation names balloon type {name!r}, which the policy does not have")
             return self.policy.by_name[name]
         for item in self.policy.types:
-            if any(fnmatchcase(operation.namespace, pattern) for pattern in item.namespaces):
+            if any(fnmatchcase(operation.namespace, pattern.replace("[^", "[!")) for pattern in item.namespaces):
                 return item
         return self.policy.by_name[DEFAULT]
 
@@ -186,7 +189,7 @@ class Simulator:
         *,
         by_grown: bool = False,
     ) -> Balloon | None:
-        """The balloon with the most room among those that fit, the fewest containers among equals, the first of those."""
+        """The balloon with the most room among those that fit; among equals the one with the fewest containers."""
         fitting = [b for b in self._pool.of_type(item) if condition(b) and room(b) >= new.milli]
         rank = self._room_grown if by_grown else self._room
         return max(fitting, key=lambda balloon: (rank(balloon), -len(balloon.containers)), default=None)
@@ -231,7 +234,7 @@ class Simulator:
                     self._containers[name].mems = self._memory.zone(name)
 
     def _preferred_cpus(self, item: BalloonType) -> int:
-        """The CPUs of the NUMA nodes that the type and its components ask for; all CPUs if one of them asks for none."""
+        """The CPUs of the NUMA nodes that the type asks for, or its components; all CPUs where one asks for none."""
         if item.components:
             cpus = 0
             for component in item.components:
@@ -253,8 +256,8 @@ class Simulator:
             ok=True,
             cpus=Cpuset(item.cpus),
             hidden=Cpuset(hidden),
-            numa_nodes=bits(self.machine.numa_of(item.cpus)),
-            mems=bits(item.mems),
+            numa_nodes=ids(self.machine.numa_of(item.cpus)),
+            mems=ids(item.mems),
             balloon=balloon.name,
             balloon_types=tuple(part.type.name for part in balloon.tree()),
             spilled=bool(balloon.cpus & ~wanted),
