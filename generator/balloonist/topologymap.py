@@ -172,7 +172,7 @@ def _distances(topology: Topology) -> str:
         "itself": set(),
         "in a package": set(),
         "across packages": set(),
-        "memory only": set(),
+        "to memory without CPUs": set(),
     }
     for numa in topology.numa_nodes:
         for other, distance in zip(topology.numa_nodes, numa.distances, strict=True):
