@@ -15,6 +15,7 @@ from balloonist.problem import ProblemError
 
 COMMANDS: Final = {
     "explain": "balloonist.environmentcli:explain_command",
+    "simulate": "balloonist.simulatecli:simulate",
     "topology": "balloonist.topologycli:topology",
     "validate": "balloonist.environmentcli:validate_command",
     "values": "balloonist.environmentcli:values_command",
@@ -23,6 +24,7 @@ COMMANDS: Final = {
 
 SUMMARIES: Final = {
     "explain": "Show which balloons exist on which NUMA nodes, and why.",
+    "simulate": "Say what the balloons plugin does with a sequence of pods on a node.",
     "topology": "Collect, invent and show the CPU topology of nodes.",
     "validate": "Check config, catalog, topologies and values of an environment.",
     "values": "Compute the layout of an environment and write its Helm values.",

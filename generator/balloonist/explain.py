@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from balloonist.capacity import free_cores
+from balloonist import policyspec
 from balloonist.catalog import Model
 from balloonist.config import Config, for_node
-from balloonist.cpuset import EMPTY, Cpuset, union
+from balloonist.cpuset import Cpuset
 from balloonist.layout import Fleet, NodeLayout
-from balloonist.sizeclass import SizeClass, tp_name
+from balloonist.placement import policy
+from balloonist.placement.simulator import Simulator
+from balloonist.sizeclass import tp_name
 
 
 def describe(fleet: Fleet, node: NodeLayout, models: Sequence[Model]) -> dict[str, Any]:
@@ -49,23 +51,17 @@ def reserved_from(config: Config, node: NodeLayout) -> str:
     return f"profile {config.profile}, {config.rounding}"
 
 
-def owners(node: NodeLayout, names: Mapping[SizeClass, str]) -> dict[str, Cpuset]:
-    """The CPUs that each balloon of a fixed layout is expected to have, by a name that counts balloons of a type.
+def owners(fleet: Fleet, node: NodeLayout) -> dict[str, Cpuset]:
+    """The CPUs of each balloon of a fixed layout once the plugin runs, by a name such as ``vllm-balloon-tp1[0]``.
 
-    The NUMA nodes are certain; within one, the plugin takes whole cores and the lowest first is the usual outcome.
+    Found by simulating the plugin's start with the policy that is rendered for this node.
     """
-    waiting = {numa: list(free_cores(node.topology, numa, node.reserved)) for numa in node.offer.free}
-    seen: Counter[SizeClass] = Counter()
-    result: dict[str, Cpuset] = {}
-    for balloon in node.placed:
-        item = balloon.size_class
-        cpus = EMPTY
-        for numa in balloon.numa_nodes:
-            cpus |= union(core.cpus for core in waiting[numa][: item.cores_per_rank])
-            del waiting[numa][: item.cores_per_rank]
-        result[f"{names[item]}[{seen[item]}]"] = cpus
-        seen[item] += 1
-    return result
+    if not node.placed:
+        return {}
+    spec = policyspec.spec(node, fleet.config, fleet.names)
+    started = Simulator(node.topology, policy.read(spec, node.topology.node))
+    types = {fleet.names[balloon.size_class] for balloon in node.placed}
+    return {name: cpus for name, cpus in started.balloons if name.partition("[")[0] in types}
 
 
 def _numa_row(node: NodeLayout, fleet: Fleet, numa_id: int) -> dict[str, Any]:

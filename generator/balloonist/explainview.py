@@ -37,7 +37,7 @@ def _node_view(console: Console, fleet: Fleet, alike: Sequence[NodeLayout], mode
         topologymap.draw(
             node.topology,
             reserved=node.reserved,
-            owners=explain.owners(node, fleet.names),
+            owners=explain.owners(fleet, node),
             width=console.width,
             unicode=report.speaks_unicode(),
         ),

@@ -1,7 +1,7 @@
 """The BalloonsPolicy spec of one node (config.nri/v1alpha1), as the balloons plugin reads it.
 
-``fixed``: each planned balloon has a *slot*, a type used for nothing else that leads to its NUMA nodes. The top type of
-a class lists its slots and has minBalloons = maxBalloons = their number and minCPUs = maxCPUs = its size. The plugin
+``fixed``: each planned balloon has a *slot*, types used for nothing else that lead to its NUMA nodes. The top type of a
+class lists its slots and has minBalloons = maxBalloons = their number and minCPUs = maxCPUs = its size. The plugin
 creates all of them at start; "balance-balloons" takes the component with the fewest instances, so each slot gets
 exactly one balloon whatever other types exist. Where a balloon lands is therefore decided here and nowhere else.
 
@@ -12,12 +12,12 @@ exactly one balloon whatever other types exist. Where a balloon lands is therefo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from balloonist.config import Config
 from balloonist.layout import NodeLayout
-from balloonist.numasets import NumaSet
+from balloonist.packing import Placed
 from balloonist.sizeclass import SizeClass, tp_name
 from balloonist.topology import Topology
 
@@ -65,20 +65,13 @@ def _reserved_type(node: NodeLayout, config: Config) -> Spec:
 
 
 def _fixed_types(node: NodeLayout, names: Mapping[SizeClass, str]) -> list[Spec]:
-    hidden = _hidden_siblings(node.topology)
     slots: list[Spec] = []
     tops: list[Spec] = []
-    used: set[int] = set()
-    counts = Counter(balloon.size_class for balloon in node.placed)
-    for item, count in counts.items():
+    for item, count in Counter(balloon.size_class for balloon in node.placed).items():
         name = names[item]
         size = item.cpus(node.topology.threads_per_core)
         for index, balloon in enumerate(balloon for balloon in node.placed if balloon.size_class == item):
-            if item.tp == 1:
-                slots.append(_bound_type(node.topology, slot_name(name, index), balloon.numa_nodes[0]))
-            else:
-                used.update(balloon.numa_nodes)
-                slots.append(_set_type(node.topology, slot_name(name, index), balloon.numa_nodes))
+            slots += _slot_types(node.topology, slot_name(name, index), balloon)
         tops.append(
             {
                 "name": name,
@@ -89,10 +82,29 @@ def _fixed_types(node: NodeLayout, names: Mapping[SizeClass, str]) -> list[Spec]
                 "minCPUs": size,
                 "maxCPUs": size,
                 "preferNewBalloons": False,
-                **hidden,
+                **_hidden_siblings(node.topology),
             }
         )
-    return [*_numa_types(node.topology, used), *slots, *tops]
+    return [*slots, *tops]
+
+
+def _slot_types(topology: Topology, name: str, balloon: Placed) -> list[Spec]:
+    """The types of one slot: one bound to its NUMA node, or one for each rank and their composite.
+
+    Ranks do not share the types of other slots: a composite counts as often as all types below it have instances, so
+    shared ones would make "fewest instances" depend on what else exists.
+
+    The bound types carry the rank's size as minCPUs and maxCPUs. The plugin looks at a composite's own limits only
+    when it makes the balloon; on every later change it asks the components. Without their limits an emptied balloon
+    would shrink to nothing, system pods could take its CPUs, and the next model in it would be spread elsewhere.
+    """
+    share = balloon.size_class.cores_per_rank * topology.threads_per_core
+    limits = {"minCPUs": share, "maxCPUs": share}
+    if len(balloon.numa_nodes) == 1:
+        return [_bound_type(topology, name, balloon.numa_nodes[0]) | limits]
+    ranks = {f"{name}-node{numa}": numa for numa in balloon.numa_nodes}
+    bound = [_bound_type(topology, rank, numa) | limits for rank, numa in ranks.items()]
+    return [*bound, _set_type(topology, name, list(ranks))]
 
 
 def _elastic_types(node: NodeLayout) -> list[Spec]:
@@ -105,7 +117,8 @@ def _elastic_types(node: NodeLayout) -> list[Spec]:
         else:
             components = [f"set{index}-tp{tp}" for index in range(len(numa_sets))]
             sets += [
-                _set_type(node.topology, name, numa_set) for name, numa_set in zip(components, numa_sets, strict=True)
+                _set_type(node.topology, name, [numa_type_name(node.topology, numa) for numa in numa_set])
+                for name, numa_set in zip(components, numa_sets, strict=True)
             ]
         tops.append(
             {
@@ -116,7 +129,8 @@ def _elastic_types(node: NodeLayout) -> list[Spec]:
                 **hidden,
             }
         )
-    return [*_numa_types(node.topology, set(node.offer.free)), *sets, *tops]
+    bound = [_bound_type(node.topology, numa_type_name(node.topology, numa), numa) for numa in sorted(node.offer.free)]
+    return [*bound, *sets, *tops]
 
 
 def slot_name(type_name: str, index: int) -> str:
@@ -129,10 +143,6 @@ def numa_type_name(topology: Topology, numa: int) -> str:
     return f"pkg{topology.numa(numa).packages[0]}node{numa}"
 
 
-def _numa_types(topology: Topology, numa_nodes: set[int]) -> list[Spec]:
-    return [_bound_type(topology, numa_type_name(topology, numa), numa) for numa in sorted(numa_nodes)]
-
-
 def _bound_type(topology: Topology, name: str, numa: int) -> Spec:
     """A type whose CPUs come from one NUMA node (as long as that has enough)."""
     document: Spec = {"name": name}
@@ -141,10 +151,14 @@ def _bound_type(topology: Topology, name: str, numa: int) -> Spec:
     return document | _hidden_siblings(topology)
 
 
-def _set_type(topology: Topology, name: str, numa_nodes: NumaSet) -> Spec:
-    """A type with an equal share on each NUMA node of a set. A composite carries no CPU allocation options."""
-    components = [{"balloonType": numa_type_name(topology, numa)} for numa in numa_nodes]
-    return {"name": name, "componentCreation": "all", "components": components, **_hidden_siblings(topology)}
+def _set_type(topology: Topology, name: str, components: Sequence[str]) -> Spec:
+    """A type with an equal share in each of its components. A composite carries no CPU allocation options."""
+    return {
+        "name": name,
+        "componentCreation": "all",
+        "components": [{"balloonType": component} for component in components],
+        **_hidden_siblings(topology),
+    }
 
 
 def _hidden_siblings(topology: Topology) -> Spec:

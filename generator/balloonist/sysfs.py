@@ -1,77 +1,92 @@
-"""Reading the files of a Linux machine that describe its CPUs and memory, from the live system or a recorded tree."""
+"""The topology of a Linux machine, live or recorded: reading the files. What they mean is in ``sysfstopology.py``."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from balloonist.problem import Problem, ProblemError, problem
-
-CPU: Final = "sys/devices/system/cpu"
-NODE: Final = "sys/devices/system/node"
-
-Files = Mapping[str, str]
-"""Text of each file that is there, without surrounding white space, by its path below the root."""
+from balloonist.problem import Problem, problem
+from balloonist.sysfstopology import assemble
+from balloonist.sysfstree import CPU, NODE, Snapshot
+from balloonist.topology import Topology
 
 _MACHINE_FILES: Final = (
     *(f"{CPU}/{name}" for name in ("online", "offline", "present", "isolated")),
-    *(f"sys/devices/{kind}/cpus" for kind in ("cpu_core", "cpu_atom")),
+    *(f"sys/devices/{unit}/cpus" for unit in ("cpu_core", "cpu_atom", "cpu_lowpower")),
     f"{NODE}/online",
     *(f"proc/{name}" for name in ("meminfo", "cpuinfo", "version", "sys/kernel/osrelease", "self/status")),
 )
 _CPU_FILES: Final = (
-    *(f"topology/{name}" for name in ("thread_siblings_list", "core_cpus_list", "physical_package_id", "die_id")),
+    *(f"topology/{name}" for name in ("core_cpus_list", "thread_siblings_list", "physical_package_id", "die_id")),
     "cpu_capacity",
 )
 _NODE_FILES: Final = ("cpulist", "distance", "meminfo")
 
 
-def snapshot(root: Path) -> Files:
-    """Every file under ``root`` that says something about CPUs, NUMA nodes or memory.
+def collect(root: Path, node: str) -> Topology:
+    """The topology of the machine whose sys/ and proc/ are below ``root`` ("/" is this machine); ``node`` names it.
 
-    Raises :class:`ProblemError` where the tree is no Linux machine or a file is there but cannot be read.
+    Raises :class:`ProblemError` with everything that is missing, unreadable or contradictory; files are named relative
+    to ``root``.
+    """
+    return assemble(snapshot(root), node)
+
+
+def is_live(root: Path) -> bool:
+    """Whether ``root`` is this machine itself."""
+    return root.resolve() == Path("/")
+
+
+def snapshot(root: Path) -> Snapshot:
+    """Every file below ``root`` that says something about CPUs, NUMA nodes or memory.
+
+    Raises :class:`ProblemError` where the tree is no Linux machine.
     """
     if not (root / CPU).is_dir():
-        raise problem(str(root), "", f"has no {CPU}", "--root is the directory that holds sys/ and proc/ of a machine")
+        hint = "--root is the directory that holds sys/ and proc/ of a machine"
+        raise problem(str(root), "", f"has no {CPU}", hint)
+    cpus = _numbered(root, CPU, "cpu")
+    nodes = _numbered(root, NODE, "node")
     files: dict[str, str] = {}
     problems: list[Problem] = []
-    for name in _names(root):
+    for path in (*_MACHINE_FILES, *_paths(cpus, _CPU_FILES), *_paths(nodes, _NODE_FILES)):
         try:
-            text = _read(root / name)
+            text = _read(root / path)
         except OSError as error:
-            problems.append(Problem(name, "", f"cannot be read: {error.strerror or error}"))
+            problems.append(Problem(path, "", f"cannot be read: {error.strerror or error}", "expected a text file"))
             continue
         if text is not None:
-            files[name] = text
-    if problems:
-        raise ProblemError(problems)
-    return files
-
-
-def architecture(root: Path) -> str:
-    """The machine name of the running kernel for the live root; "" for a recorded tree."""
-    return os.uname().machine if root.resolve() == Path("/") else ""
-
-
-def _names(root: Path) -> Iterator[str]:
-    yield from _MACHINE_FILES
-    for directory in _numbered(root / CPU, "cpu"):
-        yield from (f"{CPU}/{directory}/{name}" for name in _CPU_FILES)
-    for directory in _numbered(root / NODE, "node"):
-        yield from (f"{NODE}/{directory}/{name}" for name in _NODE_FILES)
-
-
-def _numbered(parent: Path, prefix: str) -> Iterable[str]:
-    pattern = re.compile(rf"{prefix}(\d+)")
-    found = (pattern.fullmatch(entry.name) for entry in parent.iterdir()) if parent.is_dir() else ()
-    return [match[0] for match in sorted(filter(None, found), key=lambda match: int(match[1]))]
+            files[path] = text
+    directories = frozenset([*cpus, *nodes, *([NODE] if (root / NODE).is_dir() else [])])
+    return Snapshot(files, directories, tuple(problems), os.uname().machine if is_live(root) else "")
 
 
 def _read(path: Path) -> str | None:
+    """The stripped text; None if there is no such file, OSError if it cannot be read (or might block for ever)."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError("it is not a regular file")
         return path.read_bytes().decode("utf-8", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _numbered(root: Path, parent: str, name: str) -> list[str]:
+    """The subdirectories ``<name>N`` of ``parent`` by number."""
+    pattern = re.compile(rf"{name}([0-9]{{1,9}})")
+    try:
+        entries = [entry.name for entry in (root / parent).iterdir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise problem(parent, "", f"cannot be read: {error.strerror or error}", "expected a directory") from None
+    numbers = sorted(int(match[1]) for match in map(pattern.fullmatch, entries) if match)
+    return [f"{parent}/{name}{number}" for number in numbers]
+
+
+def _paths(directories: list[str], names: tuple[str, ...]) -> Iterator[str]:
+    return (f"{directory}/{name}" for directory in directories for name in names)

@@ -50,10 +50,9 @@ def collect_command(root: Path, node: str | None, output: Path) -> None:
       balloonist topology collect -o env/mine/topology/w1.json --node w1
       balloonist topology collect --root /mnt/recorded --node w2
     """
-    from balloonist import sysfs, sysfstopology  # noqa: PLC0415 - costs start-up time
+    from balloonist import sysfs  # noqa: PLC0415 - costs start-up time
 
-    collected = sysfstopology.assemble(sysfs.snapshot(root), _node_name(node), sysfs.architecture(root))
-    _write(collected, output)
+    _write(sysfs.collect(root, _node_name(node)), output)
 
 
 @topology.command("synthesize")

@@ -77,6 +77,10 @@ class TestComposites:
         assert (len(outcome.cpus), outcome.numa_nodes) == (6, (0, 1))
         assert outcome.balloon_types == ("tp2", "node0", "node1")
 
+    def test_a_request_too_small_to_divide_gets_no_cpu_and_is_not_pinned(self) -> None:
+        outcome = run(start([*NODES, TP2]), "m", "tp2", 0)
+        assert (outcome.ok, outcome.cpus.text, outcome.mems) == (True, "", ())
+
     def test_a_components_maximum_holds_and_its_number_limit_does_not(self) -> None:
         simulator = start([node_type(0, maxCPUs=2, maxBalloons=1), balanced("tp1", "node0", preferNewBalloons=True)])
         assert not run(simulator, "big", "tp1", 3).ok
