@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,15 @@ from machines import machine
 
 
 def config(text: str) -> Callable[[Path], None]:
-    return lambda env: (env / "config.yaml").write_text(text) and None
+    return partial(_write, "config.yaml", text)
 
 
 def catalog(text: str) -> Callable[[Path], None]:
-    return lambda env: (env / "models.yaml").write_text(text) and None
+    return partial(_write, "models.yaml", text)
+
+
+def _write(name: str, text: str, env: Path) -> None:
+    (env / name).write_text(text)
 
 
 def edited_topology(**changes: object) -> Callable[[Path], None]:

@@ -7,10 +7,10 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from balloonist.packing import pack, room
+from balloonist.packing import Sets, pack, room
 from balloonist.sizeclass import SizeClass, size_class, type_names
 
-TWO = {1: [(0,), (1,)], 2: [(0, 1)]}
+TWO: Sets = {1: [(0,), (1,)], 2: [(0, 1)]}
 
 
 def test_large_balloons_are_spread_before_small_ones() -> None:
