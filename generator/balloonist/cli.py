@@ -66,7 +66,7 @@ def balloonist() -> None:
 def main() -> None:
     """Entry point: findings become sentences on standard error and exit code 1, never a traceback."""
     try:
-        code = balloonist.main(standalone_mode=False)
+        code = balloonist.main(prog_name="balloonist", standalone_mode=False)
     except ProblemError as error:
         from balloonist import report  # noqa: PLC0415 - costs start-up time
 
