@@ -32,19 +32,18 @@ _PPC_CPU: Final = re.compile(r"POWER|PPC|RS64", re.IGNORECASE)
 def architecture(cpuinfo: str) -> str:
     """The machine name that ``uname -m`` most likely gave on the machine of this text; "unknown" if it does not say."""
     fields = _first_values(cpuinfo)
-    if "flags" in fields and "vendor_id" in fields:
-        return "x86_64" if "lm" in fields["flags"].split() else "i686"
-    if "cpu architecture" in fields:
-        return "armv7l" if fields["cpu architecture"] == "7" else "aarch64"
-    if "S390" in fields.get("vendor_id", "").upper():
-        return "s390x"
-    if _PPC_CPU.match(fields.get("cpu", "")):
-        return "ppc64le"
-    if fields.get("isa", "").startswith("rv64"):
-        return "riscv64"
-    if fields.get("system type", "").startswith("generic-loongson"):
-        return "loongarch64"
-    return "unknown"
+    vendor = fields.get("vendor_id", "")
+    signs = (
+        ("s390x", "S390" in vendor.upper()),
+        ("x86_64", "lm" in fields.get("flags", "").split()),
+        ("i686", bool(vendor)),
+        ("armv7l", fields.get("cpu architecture") == "7"),
+        ("aarch64", "cpu architecture" in fields or "cpu implementer" in fields),
+        ("ppc64le", bool(_PPC_CPU.match(fields.get("cpu", "")))),
+        ("riscv64", fields.get("isa", "").startswith("rv64")),
+        ("loongarch64", fields.get("system type", "").startswith("generic-loongson")),
+    )
+    return next((name for name, found in signs if found), "unknown")
 
 
 def cpu_model(cpuinfo: str) -> str:

@@ -17,6 +17,12 @@ SAME_PACKAGE: Final = 12
 OTHER_PACKAGE: Final = 21
 MEMORY_ONLY: Final = 31
 
+MAX_NUMA_NODES: Final = 1024
+"""The kernel's own limit (CONFIG_NODES_SHIFT is 10 at most)."""
+
+MAX_MEMORY_GIB: Final = 1_048_576
+"""One PiB for a NUMA node; more is a typing error."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -116,6 +122,11 @@ def _refuse_nonsense(machine: Machine) -> None:
             refuse(name, f"{value} is too small", "at least 0")
     if machine.numbering not in get_args(Numbering):
         refuse("numbering", f"{machine.numbering!r} is unknown", f"one of {', '.join(get_args(Numbering))}")
+    if machine.memory_gib > MAX_MEMORY_GIB:
+        refuse("memory_gib", f"{machine.memory_gib} is too large", f"at most {MAX_MEMORY_GIB}")
+    numa_nodes = machine.packages * machine.numa_per_package + machine.memory_only_nodes
+    if not problems and numa_nodes > MAX_NUMA_NODES:
+        refuse("numa_per_package", f"the machine would have {numa_nodes} NUMA nodes", f"at most {MAX_NUMA_NODES}")
     if not problems and machine.cpus > MAX_CPU + 1:
         refuse("cores_per_numa", f"the machine would have {machine.cpus} CPUs", f"at most {MAX_CPU + 1}")
     if not problems:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from balloonist.cpuset import MAX_CPU
 from balloonist.problem import Problem, problem
 from balloonist.sysfstopology import assemble
 from balloonist.sysfstree import CPU, NODE, Snapshot
@@ -77,7 +78,7 @@ def _read(path: Path) -> str | None:
 
 def _numbered(root: Path, parent: str, name: str) -> list[str]:
     """The subdirectories ``<name>N`` of ``parent`` by number."""
-    pattern = re.compile(rf"{name}([0-9]{{1,9}})")
+    pattern = re.compile(rf"{name}([0-9]{{1,5}})")
     try:
         entries = [entry.name for entry in (root / parent).iterdir()]
     except FileNotFoundError:
@@ -85,7 +86,7 @@ def _numbered(root: Path, parent: str, name: str) -> list[str]:
     except OSError as error:
         raise problem(parent, "", f"cannot be read: {error.strerror or error}", "expected a directory") from None
     numbers = sorted(int(match[1]) for match in map(pattern.fullmatch, entries) if match)
-    return [f"{parent}/{name}{number}" for number in numbers]
+    return [f"{parent}/{name}{number}" for number in numbers if number <= MAX_CPU]
 
 
 def _paths(directories: list[str], names: tuple[str, ...]) -> Iterator[str]:

@@ -107,6 +107,6 @@ def _distances(reader: Reader, node: int, ids: Sequence[int]) -> tuple[int, ...]
         reader.refuse(path, f"says {text[:60]!r}", f"expected {expected}")
         return harmless
     distances = tuple(map(int, parts))
-    if max(distances) > _LARGEST_DISTANCE:
-        reader.refuse(path, f"says {text[:60]!r}", f"distances are at most {_LARGEST_DISTANCE}")
+    if not _LOCAL <= min(distances) <= max(distances) <= _LARGEST_DISTANCE:
+        reader.refuse(path, f"says {text[:60]!r}", f"distances are {_LOCAL} (local) to {_LARGEST_DISTANCE}")
     return distances

@@ -168,7 +168,7 @@ def _pretty(value: Any, margin: str) -> str:
         return "{\n" + ",\n".join(fields) + f"\n{margin}}}"
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         return "[\n" + ",\n".join(inner + _pretty(item, inner) for item in value) + f"\n{margin}]"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
 
 
 def from_json(document: Mapping[str, Any], source: str) -> Topology:
@@ -267,6 +267,7 @@ def _numbering_problems(topology: Topology, source: str) -> list[Problem]:
     for name, ids in (
         ("packages", [package.id for package in topology.packages]),
         ("numa_nodes", [numa.id for numa in topology.numa_nodes]),
+        *((f"packages[{index}].dies", [die.id for die in part.dies]) for index, part in enumerate(topology.packages)),
     ):
         for repeated in sorted(value for value, times in Counter(ids).items() if times > 1):
             problems.append(Problem(source, name, f"id {repeated} is there more than once", "every id is used once"))
@@ -296,6 +297,15 @@ def _membership_problems(topology: Topology, online: Cpuset, source: str) -> lis
         problems.append(Problem(source, "packages", "a CPU is in more than one die", "each CPU stands in one die"))
     if not online:
         problems.append(Problem(source, "cpus.online", "no CPU is online", "a cpuset such as '0-191'"))
+    if unknown := union(dies) - online:
+        problems.append(
+            Problem(source, "packages", f"CPUs {unknown} are in a die but not online", "dies list online CPUs")
+        )
+    for name, cpus in topology.core_types:
+        if unknown := cpus - online:
+            problems.append(Problem(source, f"core_types.{name}", f"CPUs {unknown} are not online"))
+    if unknown := topology.isolated - online - topology.offline:
+        problems.append(Problem(source, "cpus.isolated", f"CPUs {unknown} are neither online nor offline"))
     if missing := online - seen:
         message = f"CPUs {missing} are online but on no core of any NUMA node"
         problems.append(Problem(source, "numa_nodes", message, "each online CPU stands on one core of one NUMA node"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import sys
@@ -40,7 +41,11 @@ def topology() -> None:
     metavar="DIR",
     help="Directory that holds sys/ and proc/; the live system by default.",
 )
-@click.option("--node", metavar="NAME", help="Name of the Kubernetes node; this host's name by default.")
+@click.option(
+    "--node",
+    metavar="NAME",
+    help="Name of the Kubernetes node; the host's name (of a recorded tree: DIR's) by default.",
+)
 @output_file
 def collect_command(root: Path, node: str | None, output: Path) -> None:
     """Read packages, NUMA nodes, cores and memory from a Linux sysfs tree and write them as JSON.
@@ -52,7 +57,8 @@ def collect_command(root: Path, node: str | None, output: Path) -> None:
     """
     from balloonist import sysfs  # noqa: PLC0415 - costs start-up time
 
-    _write(sysfs.collect(root, _node_name(node)), output)
+    name = _checked_name(node) if node is not None else _default_name(root, live=sysfs.is_live(root))
+    _write(sysfs.collect(root, name), output)
 
 
 @topology.command("synthesize")
@@ -79,7 +85,7 @@ def synthesize_command(node: str, offline: str, output: Path, **numbers: object)
     Example:
       balloonist topology synthesize --packages 2 --numa-per-package 3 --cores-per-numa 43 --memory-gib 128
     """
-    _write(synthesize(_node_name(node), offline=_cpuset("--offline", offline), **numbers), output)
+    _write(synthesize(_checked_name(node), offline=_cpuset("--offline", offline), **numbers), output)
 
 
 @topology.command("show")
@@ -115,14 +121,23 @@ def _write(collected: Topology, output: Path) -> None:
         sys.stderr.write(f"wrote {output}\n")
 
 
-def _node_name(name: str | None) -> str:
-    """The name given, which has to be one that Kubernetes takes; else the host's name made into one."""
-    if name is None:
-        return re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.") or "node"
+def _checked_name(name: str) -> str:
     if len(name) > 253 or not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name):
         hint = "lower-case letters, digits, '-' and '.', as kubectl get nodes shows it"
         raise problem("", "--node", f"{name!r} is no node name", hint)
     return name
+
+
+def _default_name(root: Path, *, live: bool) -> str:
+    """The host's name made into one that Kubernetes takes; a recorded tree has its own, or lends that of its directory.
+
+    This host's name would be wrong for a recorded tree.
+    """
+    name = socket.gethostname() if live else root.resolve().name
+    if not live:
+        with contextlib.suppress(OSError):  # most recordings have none
+            name = (root / "etc/hostname").read_text(encoding="utf-8", errors="replace").strip() or name
+    return re.sub(r"[^a-z0-9.-]+", "-", name.lower())[:253].strip("-.") or "node"
 
 
 def _cpuset(option: str, text: str) -> Cpuset:

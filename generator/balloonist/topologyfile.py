@@ -18,8 +18,12 @@ STANDARD: Final = Path("-")
 
 def read(path: Path) -> Topology:
     """Read and check one topology; raises :class:`ProblemError` naming file and key."""
-    text = sys.stdin.read() if path == STANDARD else read_text(path)
-    return parse(text, "standard input" if path == STANDARD else str(path))
+    if path != STANDARD:
+        return parse(read_text(path), str(path))
+    try:
+        return parse(sys.stdin.read(), "standard input")
+    except UnicodeDecodeError as error:
+        raise problem("standard input", "", f"is not UTF-8 text (byte {error.start})") from None
 
 
 def parse(text: str, source: str) -> Topology:
@@ -27,10 +31,13 @@ def parse(text: str, source: str) -> Topology:
     if not text.strip():
         raise problem(source, "", "the file is empty", "write it with: balloonist topology collect")
     try:
-        document = json.loads(text, object_pairs_hook=_refuse_twins)
+        document = json.loads(text, object_pairs_hook=_refuse_twins, parse_float=_Fraction)
+        json.dumps(document, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         message = f"is not valid JSON: {error.msg} (column {error.colno})"
         raise problem(source, f"line {error.lineno}", message) from None
+    except UnicodeEncodeError:
+        raise problem(source, "", "has half a character (a lone surrogate)", "save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise problem(source, "", f"is not valid JSON: {error}") from None
     found = schema.problems(document, "topology", source)
@@ -45,6 +52,13 @@ def write(path: Path, node: Topology) -> bool:
         sys.stdout.write(topology.dump(node))
         return True
     return write_text(path, topology.dump(node))
+
+
+class _Fraction(float):
+    """A number written with a point; JSON Schema would take 2.0 for an integer, people and our model do not."""
+
+    def is_integer(self) -> bool:
+        return False
 
 
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

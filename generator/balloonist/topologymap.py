@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from string import ascii_uppercase
-from typing import Final
+from functools import cached_property
+from itertools import product
+from string import ascii_lowercase, ascii_uppercase
+from typing import Final, TypeVar
 
-from rich import box
-from rich.columns import Columns
 from rich.console import Group, RenderableType
-from rich.panel import Panel
 from rich.text import Text
 
+from balloonist import distances
 from balloonist.cpuset import EMPTY, Cpuset, union
-from balloonist.topology import Core, NumaNode, Package, Topology
+from balloonist.textboxes import BORDERS, flow, frame, grid, grid_width
+from balloonist.topology import Core, NumaNode, Topology
 
 RESERVED: Final = "R"
 SPLIT: Final = "r"
@@ -24,31 +26,35 @@ PARTIAL: Final = "-"
 EFFICIENCY: Final = "e"
 
 LETTERS: Final = [letter for letter in ascii_uppercase if letter != RESERVED] + [
-    letter for letter in ascii_uppercase.lower() if letter not in (SPLIT, EFFICIENCY)
+    letter for letter in ascii_lowercase if letter not in (SPLIT, EFFICIENCY)
 ]
 """Marks of owners, in the order the owners are given; owners beyond them share the last mark, ``#``."""
 
 OTHERS: Final = "#"
 
 _COLOURS: Final = ("green", "blue", "magenta", "yellow", "cyan", "bright_green", "bright_blue", "bright_magenta")
-_CORES_WITH_IDS: Final = 8
-"""NUMA nodes of up to so many cores show the CPU ids of each core; larger ones show runs of cores."""
+_CORES_WITH_IDS: Final = 12
+"""NUMA nodes of up to so many cores show the CPU ids of each core; larger ones show a strip and runs of cores."""
 _STRIP: Final = 32
-_BORDERS: Final = 2
+_NARROWEST: Final = 24
+
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
 class _Drawing:
-    """What is being drawn and how."""
+    """What is being drawn and how; ``limit`` is the widest content of a NUMA node's box."""
 
     topology: Topology
     reserved: Cpuset
     marks: Mapping[str, tuple[str, Cpuset]]
+    limit: int
     unicode: bool
 
-    @property
-    def box(self) -> box.Box:
-        return box.SQUARE if self.unicode else box.ASCII
+    @cached_property
+    def efficiency(self) -> Cpuset:
+        return union(cpus for name, cpus in self.topology.core_types if name == "efficiency")
 
     def mark(self, core: Core) -> str:
         """The one character that says whose a core is."""
@@ -59,9 +65,14 @@ class _Drawing:
                 return letter
         if not core.cpus.isdisjoint(self.reserved):
             return SPLIT
-        if any(name == "efficiency" and core.cpus <= cpus for name, cpus in self.topology.core_types):
+        if core.cpus <= self.efficiency:
             return EFFICIENCY
         return FREE if len(core.cpus) == self.topology.threads_per_core else PARTIAL
+
+    def dotted(self, *parts: str) -> str:
+        """The parts that are not empty, with a dot (or comma) between them."""
+        text = (" · " if self.unicode else ", ").join(filter(None, parts))
+        return text if self.unicode else text.encode("ascii", "replace").decode()
 
 
 def draw(
@@ -71,75 +82,147 @@ def draw(
     width: int = 100,
     unicode: bool = True,
 ) -> RenderableType:
-    """The map of one machine; ``owners`` names who has which CPUs. ``unicode`` False keeps to ASCII characters."""
+    """The map of one machine, at most ``width`` columns wide where that is at least 30.
+
+    ``owners`` names who has which CPUs. ``unicode`` False keeps to ASCII characters.
+    """
     letters = [*LETTERS, *[OTHERS] * len(owners or {})]
     marks = {name: (letter, cpus) for (name, cpus), letter in zip((owners or {}).items(), letters, strict=False)}
-    drawing = _Drawing(topology, reserved, marks, unicode)
-    inner = max(_inner_width(drawing, numa) for numa in topology.numa_nodes)
-    boxes = [_package_box(drawing, package, inner, width) for package in topology.packages]
-    bare = [numa for numa in topology.numa_nodes if not numa.cores]
-    parts: list[RenderableType] = [Text(line) for line in _summary(topology, unicode)]
-    parts.append(Columns(boxes, padding=(0, 1)))
-    if bare:
-        parts.append(Columns([_numa_box(drawing, numa, inner) for numa in bare], padding=(0, 1)))
-    parts += [*_legend(drawing), *(Text(line) for line in _remarks(topology))]
-    return Group(*parts)
+    limit = max(_NARROWEST, min(_STRIP + 4, width - 2 * BORDERS))
+    drawing = _Drawing(topology, reserved, marks, limit, unicode)
+    picture = [*_map(drawing, width), *flow(_legend(drawing), width, "   ")]
+    return Group(
+        *(Text(line) for line in _summary(drawing)),
+        *(Text(line, no_wrap=True) for line in distances.lines(topology, width)),
+        Text("\n", no_wrap=True, overflow="crop").join(picture),
+        *(Text(line) for line in _remarks(topology, width)),
+    )
 
 
-def _package_box(drawing: _Drawing, package: Package, inner: int, width: int) -> Panel:
-    members = [numa for numa in drawing.topology.numa_nodes if numa.packages and numa.packages[0] == package.id]
-    if not members:  # a virtual machine may show a package for each CPU; its NUMA nodes are drawn with the first one
-        return Panel(Text(f"CPUs {package.cpus}"), title=f"package {package.id}", box=drawing.box, expand=False)
-    columns = _columns(len(members), inner, width, len(drawing.topology.packages))
-    rows = [members[start : start + columns] for start in range(0, len(members), columns)]
-    grid = Group(*(Columns([_numa_box(drawing, numa, inner) for numa in row], padding=(0, 1)) for row in rows))
-    wide = columns * (inner + _BORDERS + 1) - 1 + _BORDERS
-    title = f"package {package.id}"
-    return Panel(grid, title=title, title_align="left", box=drawing.box, width=min(wide, width), padding=0)
+def _map(drawing: _Drawing, width: int) -> list[Text]:
+    """Boxes for packages, then those of memory-only NUMA nodes."""
+    numa_nodes = drawing.topology.numa_nodes
+    contents = {numa.id: _numa_lines(drawing, numa) for numa in numa_nodes}
+    titles = {numa.id: _numa_title(drawing, numa) for numa in numa_nodes}
+    widest = max(line.cell_len for lines in contents.values() for line in lines)
+    inner = min(drawing.limit, max(widest, *(len(title) + 4 for title in titles.values())))
+    groups = _groups(drawing.topology)
+    heights = [[len(contents[numa.id]) + BORDERS for numa in group] for group in groups]
+    outer_columns, columns = _best_columns(heights, inner, width)
+    for members in _levels(groups, columns):  # what stands on one level is equally tall
+        tallest = max(len(contents[numa.id]) for numa in members)
+        for numa in members:
+            contents[numa.id] += [Text()] * (tallest - len(contents[numa.id]))
+    boxes = {numa.id: frame(titles[numa.id], contents[numa.id], inner, drawing.unicode) for numa in numa_nodes}
+    packages = [
+        frame(
+            _package_title(drawing, group),
+            grid([boxes[numa.id] for numa in group], columns),
+            grid_width(inner + BORDERS, columns),
+            drawing.unicode,
+        )
+        for group in groups
+    ]
+    bare = [boxes[numa.id] for numa in numa_nodes if not numa.cores]
+    return [*grid(packages, outer_columns), *grid(bare, max(1, (width + 1) // (inner + BORDERS + 1)))]
 
 
-def _columns(members: int, inner: int, width: int, packages: int) -> int:
-    """NUMA nodes side by side: so many that two packages fit beside each other, if at least two nodes then do."""
-    alone = max(1, (width - _BORDERS + 1) // (inner + _BORDERS + 1))
-    paired = (width // 2 - _BORDERS) // (inner + _BORDERS + 1)
-    return min(members, paired if packages > 1 and paired > 1 else alone)
+def _groups(topology: Topology) -> list[list[NumaNode]]:
+    """The NUMA nodes of each package. Packages that share a NUMA node, as on virtual machines, count as one."""
+    groups: list[tuple[set[int], list[NumaNode]]] = []
+    for numa in topology.numa_nodes:
+        if not numa.cores:
+            continue
+        merged: tuple[set[int], list[NumaNode]] = (set(numa.packages), [numa])
+        for group in [group for group in groups if group[0] & merged[0]]:
+            groups.remove(group)
+            merged = (group[0] | merged[0], [*group[1], *merged[1]])
+        groups.append(merged)
+    return [members for _, members in sorted(groups, key=lambda group: min(group[0]))]
 
 
-def _numa_title(numa: NumaNode) -> str:
-    memory = f"{numa.memory_mib / 1024:.0f} GiB" if numa.memory_mib >= 10_240 else f"{numa.memory_mib} MiB"
-    return f"NUMA {numa.id}, {memory}"
+def _best_columns(heights: Sequence[Sequence[int]], inner: int, width: int) -> tuple[int, int]:
+    """How many packages, and how many NUMA nodes in each, stand side by side: the lowest map that fits.
+
+    ``heights`` are those of the NUMA boxes of each package. Of equally low ones the one with fewer gaps wins, then the
+    one with more packages side by side.
+    """
+    members = max(map(len, heights))
+    choices: list[tuple[int, int, int, int]] = []
+    for packages, columns in product(range(1, len(heights) + 1), range(1, members + 1)):
+        package_width = grid_width(inner + BORDERS, columns) + BORDERS
+        if (packages, columns) != (1, 1) and grid_width(package_width, packages) > width:
+            continue
+        tall = sum(max(level) for level in _levels(heights, columns)) + BORDERS
+        rows = -(-len(heights) // packages)
+        gaps = -members % columns + -len(heights) % packages
+        choices.append((rows * tall, gaps, -packages, columns))
+    _, _, packages, columns = min(choices)
+    return -packages, columns
 
 
-def _inner_width(drawing: _Drawing, numa: NumaNode) -> int:
-    lines = [line.cell_len for line in _numa_lines(drawing, numa)]
-    return max([len(_numa_title(numa)) + 4, *lines])
+def _levels(groups: Sequence[Sequence[_Item]], columns: int) -> Iterable[list[_Item]]:
+    """What stands on the same level of all groups, when each has ``columns`` members beside each other."""
+    for start in range(0, max(map(len, groups)), columns):
+        yield [item for group in groups for item in group[start : start + columns]]
 
 
-def _numa_box(drawing: _Drawing, numa: NumaNode, inner: int) -> Panel:
-    lines = Text("\n").join(_numa_lines(drawing, numa))
-    title = _numa_title(numa)
-    return Panel(lines, title=title, title_align="left", box=drawing.box, width=inner + _BORDERS, padding=0)
+def _package_title(drawing: _Drawing, group: Sequence[NumaNode]) -> str:
+    ids = sorted({package for numa in group for package in numa.packages})
+    dies = [len(package.dies) for package in drawing.topology.packages if package.id in ids]
+    numbers = f"package {ids[0]}" if len(ids) == 1 else f"{len(ids)} packages, {ids[0]} to {ids[-1]}"
+    return drawing.dotted(numbers, f"{dies[0]} dies" if dies[0] > 1 else "")
+
+
+def _numa_title(drawing: _Drawing, numa: NumaNode) -> str:
+    cpus = _count(len(numa.cpus), "CPU") if numa.cores else ""
+    return drawing.dotted(f"NUMA {numa.id}", memory(numa.memory_mib), cpus)
+
+
+def memory(mib: int) -> str:
+    """An amount of memory as people say it."""
+    return f"{mib / 1024:.0f} GiB" if mib >= 10_240 else f"{mib} MiB"
 
 
 def _numa_lines(drawing: _Drawing, numa: NumaNode) -> list[Text]:
     if not numa.cores:
-        return [Text("memory only")]
+        return [Text("memory only" if numa.memory_mib else "empty")]
     marked = [(drawing.mark(core), core) for core in numa.cores]
     if len(marked) <= _CORES_WITH_IDS:
         cells = [Text.assemble((mark, _style(mark)), f" {core.cpus.listing}") for mark, core in marked]
         wide = max(cell.cell_len for cell in cells)
-        for cell in cells:
-            cell.pad_right(wide - cell.cell_len)
-        rows = [cells[start : start + 2] for start in range(0, len(cells), 2)]
-        return [Text("  ").join(row) for row in rows]
+        if wide <= drawing.limit:
+            for cell in cells:
+                cell.pad_right(wide - cell.cell_len)
+            beside = min(max(1, (drawing.limit + 2) // (wide + 2)), 4)
+            rows = [cells[start : start + beside] for start in range(0, len(cells), beside)]
+            return [Text("  ").join(row) for row in rows]
     strip = Text.assemble(*((mark, _style(mark)) for mark, _ in marked))
-    lines = [strip[start : start + _STRIP] for start in range(0, len(strip), _STRIP)]
-    return lines + [Text.assemble((mark, _style(mark)), f" {cpus.text}") for mark, cpus in _by_mark(marked)]
+    step = min(_STRIP, drawing.limit)
+    lines = [strip[start : start + step] for start in range(0, len(strip), step)]
+    return lines + _runs(marked, drawing.limit)
 
 
-def _by_mark(marked: Sequence[tuple[str, Core]]) -> Iterable[tuple[str, Cpuset]]:
+def _runs(marked: Sequence[tuple[str, Core]], limit: int) -> list[Text]:
+    """The CPUs behind each mark; short lists share a line, long ones take several."""
+    entries: list[Text] = []
     for mark in dict.fromkeys(mark for mark, _ in marked):
-        yield mark, union(core.cpus for own, core in marked if own == mark)
+        cpus = union(core.cpus for own, core in marked if own == mark)
+        head, *rest = wrapped(cpus, limit - 2)
+        entries.append(Text.assemble((mark, _style(mark)), f" {head}"))
+        entries += [Text(f"  {line}") for line in rest]
+    return flow(entries, limit, "  ")
+
+
+def wrapped(cpus: Cpuset, width: int) -> list[str]:
+    """The text of a set in lines of at most ``width`` columns, broken after commas."""
+    lines = [""]
+    for part in re.findall(r"[^,]+,?", cpus.text):
+        if len(lines[-1]) + len(part) <= width:
+            lines[-1] += part
+        else:
+            lines.append(part)
+    return lines
 
 
 def _style(mark: str) -> str:
@@ -150,45 +233,21 @@ def _style(mark: str) -> str:
     return _COLOURS[LETTERS.index(mark) % len(_COLOURS)] if mark in LETTERS else "bold"
 
 
-def _summary(topology: Topology, unicode: bool) -> Iterable[str]:
+def _summary(drawing: _Drawing) -> Iterable[str]:
+    topology = drawing.topology
+    kernel = f"kernel {topology.kernel}" if topology.kernel else ""
+    yield drawing.dotted(topology.cpu_model, topology.architecture, kernel)
     threads = topology.threads_per_core
-    what = [topology.cpu_model, topology.architecture, f"kernel {topology.kernel}" if topology.kernel else ""]
-    yield (" · " if unicode else ", ").join(filter(None, what))
     numbering = ""
     if threads > 1:
         example = next(core.cpus for core in topology.cores if len(core.cpus) == threads)
         numbering = f", siblings such as {example.listing}"
     yield (
         f"{_count(len(topology.packages), 'package')}, {_count(len(topology.numa_nodes), 'NUMA node')}, "
+        f"{memory(sum(numa.memory_mib for numa in topology.numa_nodes))}, "
         f"{_count(len(topology.cores), 'core')}, {_count(len(topology.online), 'CPU')} "
         f"({_count(threads, 'thread')} per core{numbering})"
     )
-    yield _distances(topology)
-
-
-def _distances(topology: Topology) -> str:
-    """The distances by relation, e.g. ``12 in a package, 21 across packages``."""
-    kinds: dict[str, set[int]] = {
-        "itself": set(),
-        "in a package": set(),
-        "across packages": set(),
-        "to memory without CPUs": set(),
-    }
-    for numa in topology.numa_nodes:
-        for other, distance in zip(topology.numa_nodes, numa.distances, strict=True):
-            if numa.id == other.id:
-                kinds["itself"].add(distance)
-            elif not (numa.cores and other.cores):
-                kinds["to memory without CPUs"].add(distance)
-            else:
-                near = set(numa.packages) & set(other.packages)
-                kinds["in a package" if near else "across packages"].add(distance)
-    shown = (f"{_range(values)} {kind}" for kind, values in kinds.items() if values)
-    return f"NUMA distances: {', '.join(shown)}"
-
-
-def _range(values: set[int]) -> str:
-    return f"{min(values)}-{max(values)}" if len(values) > 1 else str(min(values))
 
 
 def _legend(drawing: _Drawing) -> list[Text]:
@@ -212,13 +271,13 @@ def _cores_of(drawing: _Drawing, cpus: Cpuset) -> int:
     return sum(not core.cpus.isdisjoint(cpus) for core in drawing.topology.cores)
 
 
-def _remarks(topology: Topology) -> Iterable[str]:
-    if topology.offline:
-        yield f"offline: CPUs {topology.offline}"
-    if topology.isolated:
-        yield f"isolated by the kernel: CPUs {topology.isolated}"
-    for name, cpus in topology.core_types:
-        yield f"{name} cores: CPUs {cpus}"
+def _remarks(topology: Topology, width: int) -> Iterable[str]:
+    remarks = [("offline", topology.offline), ("isolated by the kernel", topology.isolated)]
+    remarks += [(f"{name} cores", cpus) for name, cpus in topology.core_types]
+    for name, cpus in remarks:
+        if cpus:
+            head = f"{name}: CPUs "
+            yield head + "\n  ".join(wrapped(cpus, width - len(head)))
 
 
 def _count(number: int, noun: str) -> str:
