@@ -1,169 +1,274 @@
-"""Write what is derived from the single sources: the policy schema, the charts' schemas, the values tables.
+#!/usr/bin/env python3
+"""Write what follows from the schemas and the CRD; ``--check`` writes nothing and exits 1 naming stale files.
 
-- The CRD in charts/nri-balloons/crds/ gives schemas/balloonspolicy.schema.json: its spec, closed at every level.
-- schemas/<chart>.values.schema.json gives charts/<chart>/values.schema.json: draft-07, with every reference bundled.
-- The same schema gives the table between the markers in charts/<chart>/README.md.
-
-Run: python tools/write_chart_schemas.py [--check]. With --check nothing is written; exit 1 names what is stale.
+* ``schemas/balloonspolicy.schema.json``: the spec of a BalloonsPolicy, from the CRD in ``charts/nri-balloons/crds/``.
+* ``charts/<chart>/values.schema.json``: ``schemas/<chart>.values.schema.json`` for Helm, in draft-07 and in one file.
+* The table of values in ``charts/<chart>/README.md``, between ``<!-- values -->`` and ``<!-- /values -->``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-ROOT: Final = Path(__file__).parents[1]
-CRD: Final = ROOT / "charts" / "nri-balloons" / "crds" / "config.nri_balloonspolicies.yaml"
-POLICY_SCHEMA: Final = "balloonspolicy"
-CHARTS: Final = ("balloons-policy", "nri-balloons")
-ID_PREFIX: Final = "urn:balloonist:"
-TABLE_BEGIN: Final = "<!-- values -->"
-TABLE_END: Final = "<!-- /values -->"
-
 Schema = dict[str, Any]
 
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+CRD: Final = Path("charts/nri-balloons/crds/config.nri_balloonspolicies.yaml")
+POLICY_SCHEMA: Final = Path("schemas/balloonspolicy.schema.json")
+VALUES_SUFFIX: Final = ".values.schema.json"
+ID_PREFIX: Final = "urn:balloonist:"
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+HELM_DIALECT: Final = "http://json-schema.org/draft-07/schema#"
 
-def policy_schema(crd: Schema) -> Schema:
-    """The JSON Schema of a BalloonsPolicy spec, from the CRD's structural schema."""
-    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"{ID_PREFIX}{POLICY_SCHEMA}",
-        "title": "Spec of a BalloonsPolicy (config.nri/v1alpha1)",
-        **closed(spec),
-    }
+TABLE: Final = re.compile(r"(<!-- values -->\n).*?(<!-- /values -->)", re.DOTALL)
 
-
-def closed(node: Any) -> Any:
-    """The schema without Kubernetes' extensions, every object closed to unknown keys."""
-    if isinstance(node, list):
-        return [closed(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    result = {key: closed(value) for key, value in node.items() if not key.startswith("x-kubernetes-")}
-    if isinstance(node.get("properties"), dict) and node.get("type") == "object":
-        result.setdefault("additionalProperties", False)
-    if result.get("format") in ("int64", "int32"):
-        del result["format"]
-    return result
-
-
-def bundled(name: str) -> Schema:
-    """The values schema of a chart as draft-07, with the schemas that it refers to among its definitions."""
-    source = load(name)
-    definitions: Schema = {}
-    result = _draft07(source, definitions)
-    result.pop("$id", None)
-    result["$schema"] = "http://json-schema.org/draft-07/schema#"
-    if definitions:
-        result["definitions"] = {**result.get("definitions", {}), **dict(sorted(definitions.items()))}
-    return result
-
-
-def _draft07(node: Any, definitions: Schema) -> Any:
-    if isinstance(node, list):
-        return [_draft07(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    reference = node.get("$ref")
-    if isinstance(reference, str):
-        # draft-07 ignores what stands beside a reference, so the description goes without loss of meaning
-        return {"$ref": f"#/definitions/{_target(reference, definitions)}"}
-    renamed = {"definitions" if key == "$defs" else key: value for key, value in node.items()}
-    return {key: _draft07(value, definitions) for key, value in renamed.items()}
-
-
-def _target(reference: str, definitions: Schema) -> str:
-    if reference.startswith("#/$defs/"):
-        return reference.removeprefix("#/$defs/")
-    name = reference.removeprefix(ID_PREFIX)
-    if name not in definitions:
-        definitions[name] = {}  # a schema may refer to itself
-        other = _draft07(load(name), definitions)
-        definitions[name] = {key: value for key, value in other.items() if not key.startswith("$")}
-    return name
-
-
-def load(name: str) -> Schema:
-    """A schema of schemas/, the policy's always fresh from the CRD."""
-    if name == POLICY_SCHEMA:
-        return policy_schema(yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    document: Schema = json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8"))
-    return document
-
-
-def values_table(schema: Schema) -> str:
-    """A Markdown table with a row for each value that has no values below it."""
-    rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
-    for key, node in _leaves(schema, ""):
-        default = json.dumps(node["default"]) if "default" in node else ""
-        rows.append(f"| `{key}` | {_type(node)} | {f'`{default}`' if default else ''} | {node.get('description', '')} |")
-    return "\n".join(rows)
-
-
-def _leaves(schema: Schema, prefix: str) -> Iterator[tuple[str, Schema]]:
-    for name, node in sorted(schema.get("properties", {}).items()):
-        key = f"{prefix}{name}"
-        if node.get("properties"):
-            yield from _leaves(node, f"{key}.")
-        else:
-            yield key, node
-
-
-def _type(node: Schema) -> str:
-    kind = node.get("type", "object" if "$ref" in node else "")
-    if "enum" in node:
-        return " \\| ".join(f"`{value}`" for value in node["enum"])
-    return " or ".join(kind) if isinstance(kind, list) else str(kind)
-
-
-def with_table(readme: str, table: str) -> str:
-    """The README with the table between its markers; unchanged where it has none."""
-    head, begin, rest = readme.partition(TABLE_BEGIN)
-    _, end, tail = rest.partition(TABLE_END)
-    return f"{head}{begin}\n{table}\n{end}{tail}" if begin and end else readme
-
-
-def generated() -> dict[Path, str]:
-    """Every derived file with the text it should have."""
-    texts = {ROOT / "schemas" / f"{POLICY_SCHEMA}.schema.json": as_text(load(POLICY_SCHEMA))}
-    for chart in CHARTS:
-        directory = ROOT / "charts" / chart
-        texts[directory / "values.schema.json"] = as_text(bundled(f"{chart}.values"))
-        readme = directory / "README.md"
-        if readme.exists():
-            table = values_table(load(f"{chart}.values"))
-            texts[readme] = with_table(readme.read_text(encoding="utf-8"), table)
-    return texts
-
-
-def as_text(schema: Schema) -> str:
-    """JSON as it is written to files."""
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "dependentSchemas")
+SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf")
+SCHEMAS: Final = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+NOT_IN_DRAFT_07: Final = (
+    "$anchor",
+    "$dynamicRef",
+    "minContains",
+    "maxContains",
+    "prefixItems",
+    "unevaluatedProperties",
+)
+KUBERNETES: Final = "x-kubernetes-"
+KUBERNETES_FORMATS: Final = ("int32", "int64", "duration")
+"""Formats that JSON Schema does not know, or means something else by (its durations are those of ISO 8601)."""
 
 
 def main() -> int:
-    """Write, or with --check only compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file is stale")
-    check = parser.parse_args().check
-    stale = [
-        path
-        for path, text in generated().items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    for path in stale:
-        name = path.relative_to(ROOT)
-        sys.stdout.write(f"{name} is stale\n" if check else f"wrote {name}\n")
-        if not check:
-            path.write_text(generated()[path], encoding="utf-8")
-    return 1 if check and stale else 0
+    """Write or check the files of this repository."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
+    parser.add_argument("--root", type=Path, default=REPOSITORY, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    changed = stale(arguments.root)
+    for path, text in changed.items():
+        if not arguments.check:
+            (arguments.root / path).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path} {'is stale' if arguments.check else 'written'}\n")
+    if changed and arguments.check:
+        sys.stderr.write("Run tools/write_chart_schemas.py.\n")
+        return 1
+    return 0
+
+
+def stale(root: Path) -> dict[Path, str]:
+    """The files whose text is not what it should be, with the right text; paths are relative to the root."""
+    return {path: text for path, text in texts(root).items() if _read(root / path) != text}
+
+
+def texts(root: Path) -> dict[Path, str]:
+    """Every file that follows from others. Charts and schemas that do not exist are left out."""
+    policy = policy_schema(yaml.safe_load(_read(root / CRD)))
+    found = {POLICY_SCHEMA: _json(policy)}
+    schemas = {
+        document["$id"]: document
+        for path in sorted((root / "schemas").glob("*.schema.json"))
+        if path.name != POLICY_SCHEMA.name and (document := json.loads(_read(path)))
+    }
+    schemas[policy["$id"]] = policy
+    for path in sorted((root / "schemas").glob(f"*{VALUES_SUFFIX}")):
+        chart = Path("charts") / path.name.removesuffix(VALUES_SUFFIX)
+        if not (root / chart).is_dir():
+            continue
+        schema = json.loads(_read(path))
+        found[chart / "values.schema.json"] = _json(helm_schema(schema, schemas))
+        readme = _read(root / chart / "README.md")
+        if TABLE.search(readme):
+            values = yaml.safe_load(_read(root / chart / "values.yaml")) or {}
+            table = "\n" + values_table(schema, values, schemas) + "\n"
+            found[chart / "README.md"] = TABLE.sub(lambda match, text=table: match[1] + text + match[2], readme)  # type: ignore[misc]
+    return found
+
+
+# From the CRD to JSON Schema
+
+
+def policy_schema(crd: Mapping[str, Any]) -> Schema:
+    """The closed JSON Schema of a BalloonsPolicy's spec."""
+    version = next(item for item in crd["spec"]["versions"] if item["storage"])
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    head = {
+        "$schema": DIALECT,
+        "$id": f"{ID_PREFIX}balloonspolicy",
+        "$comment": "Written by tools/write_chart_schemas.py from the CRD; change that instead.",
+        "title": f"Spec of a {crd['spec']['names']['kind']} ({crd['spec']['group']}/{version['name']})",
+    }
+    return head | closed(spec)
+
+
+def closed(schema: Mapping[str, Any]) -> Schema:
+    """A structural schema as JSON Schema that refuses unknown fields at every level."""
+    copy: Schema = {}
+    for key, value in schema.items():
+        if key.startswith(KUBERNETES) or (key == "format" and value in KUBERNETES_FORMATS):
+            continue
+        if key == "properties":
+            copy[key] = {name: closed(member) for name, member in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
+            copy[key] = closed(value)
+        else:
+            copy[key] = value
+    if schema.get("x-kubernetes-list-type") == "set":
+        copy["uniqueItems"] = True
+    if "properties" in copy:
+        copy["additionalProperties"] = False
+    return copy
+
+
+# From JSON Schema 2020-12 to what Helm reads
+
+
+def helm_schema(schema: Mapping[str, Any], schemas: Mapping[str, Schema]) -> Schema:
+    """One draft-07 schema with everything it refers to among its definitions."""
+    definitions: dict[str, Schema] = {}
+    body = _draft_07(schema, schema, schemas, definitions)
+    head = {
+        "$schema": HELM_DIALECT,
+        "$comment": f"Written by tools/write_chart_schemas.py from schemas/{_name(schema)}.schema.json; change that instead.",
+    }
+    bundled = head | body
+    if definitions:
+        bundled["definitions"] = dict(sorted(definitions.items()))
+    return bundled
+
+
+def _draft_07(
+    schema: Any, document: Mapping[str, Any], schemas: Mapping[str, Schema], definitions: dict[str, Schema]
+) -> Any:
+    """A subschema of a document in draft-07; what it refers to is added to the definitions."""
+
+    def convert(value: Any) -> Any:
+        return _draft_07(value, document, schemas, definitions)
+
+    if not isinstance(schema, Mapping):
+        return schema
+    copy: Schema = {}
+    for key, value in schema.items():
+        if key in NOT_IN_DRAFT_07:
+            raise ValueError(f"{_name(document)}: draft-07 has no {key}")
+        if key in ("$schema", "$id", "$comment", "$defs", "$ref"):
+            continue
+        if key in SCHEMA_MAPS:
+            copy["dependencies" if key == "dependentSchemas" else key] = {
+                name: convert(item) for name, item in value.items()
+            }
+        elif key in SCHEMA_LISTS:
+            copy[key] = [convert(item) for item in value]
+        elif key in SCHEMAS:
+            copy[key] = convert(value)
+        elif key == "dependentRequired":
+            copy["dependencies"] = value
+        else:
+            copy[key] = value
+    if "$ref" in schema:
+        pointer = {"$ref": f"#/definitions/{_define(schema['$ref'], document, schemas, definitions)}"}
+        # In draft-07 whatever stands beside a $ref is ignored.
+        copy = {**copy, "allOf": [pointer, *copy.get("allOf", [])]} if copy else pointer
+    return copy
+
+
+def _define(
+    reference: str, document: Mapping[str, Any], schemas: Mapping[str, Schema], definitions: dict[str, Schema]
+) -> str:
+    """Bundle what a reference points to; returns the name of its definition."""
+    target, owner = _resolve(reference, document, schemas)
+    fragment = reference.partition("#")[2]
+    name = ".".join([_name(owner), *filter(None, fragment.removeprefix("/$defs/").split("/"))])
+    if name not in definitions:
+        definitions[name] = {}  # a place for references to itself
+        definitions[name] = _draft_07(target, owner, schemas, definitions)
+    return name
+
+
+def _resolve(
+    reference: str, document: Mapping[str, Any], schemas: Mapping[str, Schema]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The subschema that a reference points to, and the document it stands in."""
+    uri, _, fragment = reference.partition("#")
+    owner = schemas[uri] if uri else document
+    target: Any = owner
+    for part in filter(None, fragment.split("/")):
+        target = target[part]
+    return target, owner
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    return str(document["$id"]).removeprefix(ID_PREFIX)
+
+
+# The table of values
+
+
+def values_table(schema: Mapping[str, Any], values: Mapping[str, Any], schemas: Mapping[str, Schema]) -> str:
+    """A Markdown table of all values: key, type, default, description."""
+    rows = ["| Key | Type | Default | Description |", "| --- | --- | --- | --- |"]
+    for key, member, default in _rows(schema, schema, values, schemas, ""):
+        cells = (
+            f"`{key}`",
+            _type(member),
+            f"`{json.dumps(default, ensure_ascii=False)}`",
+            member.get("description", ""),
+        )
+        rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _rows(
+    schema: Mapping[str, Any], document: Mapping[str, Any], values: Any, schemas: Mapping[str, Schema], prefix: str
+) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    """Every value that is not a group of others; schemas of other documents are not gone into."""
+    for name, raw in schema.get("properties", {}).items():
+        key = f"{prefix}{name}"
+        member, owner = _followed(raw, document, schemas)
+        default = values[name] if isinstance(values, Mapping) and name in values else member.get("default")
+        if member.get("properties") and owner is document:
+            yield from _rows(member, document, default, schemas, f"{key}.")
+        else:
+            yield key, member, default
+
+
+def _followed(
+    schema: Mapping[str, Any], document: Mapping[str, Any], schemas: Mapping[str, Schema]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A subschema with what it refers to; what it says itself comes first."""
+    owner = document
+    while "$ref" in schema:
+        target, owner = _resolve(schema["$ref"], owner, schemas)
+        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return schema, owner
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """The type as people say it."""
+    for key in ("anyOf", "oneOf"):
+        if key in schema and "type" not in schema:
+            return " or ".join(dict.fromkeys(_type(item) for item in schema[key]))
+    if "$ref" in schema:
+        return "object"
+    if "enum" in schema:
+        return " or ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    kind = schema.get("type", "any")
+    return kind if isinstance(kind, str) else " or ".join(kind)
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from balloonist.reserve import Rounding
 CpuPolicy = Literal["nri-balloons", "kubelet-static", "best-effort"]
 LayoutKind = Literal["fixed", "elastic"]
 Fill = Literal["all", "once"]
+Spill = Literal["error", "warn"]
 
 DEFAULT: Final = "default"
 """The key, in a setting given by node or group, that serves every node without an entry of its own."""
@@ -38,7 +39,10 @@ class PlannedBalloons:
 
 @dataclass(frozen=True)
 class Config:
-    """``config.yaml`` with its defaults filled in (their meaning: schemas/config.schema.json)."""
+    """``config.yaml`` with its defaults filled in (their meaning: schemas/config.schema.json).
+
+    ``plan_source`` is the file that ``plan`` was read from, if that was not ``source``.
+    """
 
     source: str
     cpu_policy: CpuPolicy
@@ -48,9 +52,11 @@ class Config:
     hard_cap: bool = False
     pin_system_memory: bool = False
     layout: LayoutKind = "fixed"
+    spill: Spill = "error"
     tp_sizes: tuple[int, ...] | None = None
     fill: Fill = "all"
     plan: Mapping[str, tuple[PlannedBalloons, ...]] | None = None
+    plan_source: str = ""
     groups: Mapping[str, tuple[str, ...]] | Literal["auto"] | None = None
     node_resource_topology: bool = False
 
@@ -60,7 +66,8 @@ def read(path: Path) -> Config:
     document = yamlfile.read(path)
     if document is None:
         raise problem(str(path), "", "the file is empty", "start with: kubernetes_cpu_policy: nri-balloons")
-    found = schema.problems(document, "config", str(path)) or _coreless_ranks(document, str(path))
+    found = schema.problems(document, "config", str(path))
+    found = found or coreless_ranks(document.get("nri_plan", {}), str(path), "nri_plan.")
     if found:
         raise ProblemError(found)
     return _from_document(document, str(path))
@@ -80,32 +87,44 @@ def _from_document(document: Mapping[str, Any], source: str) -> Config:
         hard_cap=document.get("nri_reserved_hard_cap", False),
         pin_system_memory=document.get("nri_pin_system_memory", False),
         layout=document.get("nri_layout", "fixed"),
+        spill=document.get("nri_spill", "error"),
         tp_sizes=None if tp_sizes is None else tuple(sorted(map(int, tp_sizes))),
         fill=document.get("nri_fill", "all"),
-        plan=None if plan is None else {name: tuple(map(_planned, entries)) for name, entries in plan.items()},
+        plan=None if plan is None else planned(plan),
         groups={name: tuple(members) for name, members in groups.items()} if isinstance(groups, dict) else groups,
         node_resource_topology=document.get("nri_node_resource_topology", False),
     )
 
 
-def _coreless_ranks(document: Mapping[str, Any], source: str) -> list[Problem]:
+def coreless_ranks(plan: Mapping[str, Any], source: str, prefix: str = "") -> list[Problem]:
+    """Lines of a plan that give a rank no core; ``prefix`` is the key under which the plan stands in its file."""
     return [
         Problem(
             source,
-            f"nri_plan.{name}[{position}].cpu",
+            f"{prefix}{name}[{position}].cpu",
             f"{entry['cpu']} cores cannot serve tp={entry['tp']}: each rank needs a core",
             f"at least {entry['tp']}",
         )
-        for name, entries in document.get("nri_plan", {}).items()
+        for name, entries in plan.items()
         for position, entry in enumerate(entries)
         if entry.get("cpu", 0) < entry.get("tp", 0)
     ]
+
+
+def planned(document: Mapping[str, Any]) -> dict[str, tuple[PlannedBalloons, ...]]:
+    """A valid plan, by node, group or default, as values."""
+    return {name: tuple(map(_planned, entries)) for name, entries in document.items()}
 
 
 def _planned(entry: Mapping[str, Any]) -> PlannedBalloons:
     return PlannedBalloons(
         int(entry["balloons"]), entry.get("model", ""), int(entry.get("tp", 0)), int(entry.get("cpu", 0))
     )
+
+
+def plan_key(config: Config, key: str) -> tuple[str, str]:
+    """The file that a plan's entry stands in and its key there, for findings."""
+    return (config.plan_source, key) if config.plan_source else (config.source, f"nri_plan.{key}")
 
 
 def for_node(setting: Mapping[str, T], node: str, group: str | None) -> tuple[str, T] | None:
@@ -143,10 +162,11 @@ def group_members(config: Config, nodes: Sequence[str]) -> dict[str, str]:
 def unknown_keys(config: Config, nodes: Sequence[str], groups: Iterable[str]) -> list[Problem]:
     """Keys of the per-node settings that name neither a node nor a group."""
     known = [DEFAULT, *nodes, *sorted(set(groups))]
+    places = [(config.source, f"nri_reserved_cpu_list.{key}", key) for key in config.reserved]
+    places += [(*plan_key(config, key), key) for key in config.plan or {}]
     return [
-        Problem(config.source, f"{setting}.{key}", f"there is no node or group {key!r}", nearest(key, known))
-        for setting, keys in (("nri_reserved_cpu_list", config.reserved), ("nri_plan", config.plan or {}))
-        for key in keys
+        Problem(source, place, f"there is no node or group {key!r}", nearest(key, known))
+        for source, place, key in places
         if key not in known
     ]
 

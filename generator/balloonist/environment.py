@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from balloonist import catalog, config, topologyfile
+from balloonist import catalog, config, planfile, topologyfile
 from balloonist.catalog import Model
 from balloonist.config import Config
 from balloonist.problem import Problem, ProblemError, problem
@@ -33,14 +33,17 @@ class Environment:
         return self.path / "values"
 
 
-def load(path: Path) -> Environment:
-    """Read and check a whole environment; raises :class:`ProblemError` with what is wrong in any of its files."""
+def load(path: Path, *, use_plan_file: bool = True) -> Environment:
+    """Read and check a whole environment; raises :class:`ProblemError` with what is wrong in any of its files.
+
+    ``use_plan_file`` False leaves ``plan.yaml`` unread, for a command that is about to write it anew.
+    """
     if not path.is_dir():
         raise problem(str(path), "", "is not a directory", "an environment is a directory with config.yaml")
     if not (path / "config.yaml").exists():
         raise problem(str(path), "", "has no config.yaml", "copy env/example to start from")
     problems: list[Problem] = []
-    settings = _attempt(problems, lambda: config.read(path / "config.yaml"))
+    settings = _attempt(problems, lambda: _settings(path, use_plan_file))
     models_path = path / "models.yaml"
     models = _attempt(problems, lambda: catalog.read(models_path) if models_path.exists() else ())
     nodes = _nodes(path / "topology", problems)
@@ -53,6 +56,11 @@ def load(path: Path) -> Environment:
     if problems:
         raise ProblemError(problems)
     return Environment(path, settings, models, nodes, group_of)
+
+
+def _settings(path: Path, use_plan_file: bool) -> Config:
+    settings = config.read(path / "config.yaml")
+    return planfile.with_plan(settings, path / planfile.FILE) if use_plan_file else settings
 
 
 def _attempt(problems: list[Problem], step: Callable[[], T]) -> T | None:
@@ -87,8 +95,8 @@ def _unknown_models(settings: Config, models: tuple[Model, ...]) -> list[Problem
     names = [model.name for model in models]
     return [
         Problem(
-            settings.source,
-            f"nri_plan.{key}[{position}].model",
+            config.plan_key(settings, key)[0],
+            f"{config.plan_key(settings, key)[1]}[{position}].model",
             f"the catalog has no model {entry.model!r}",
             config.nearest(entry.model, names),
         )
