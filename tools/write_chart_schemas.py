@@ -102,7 +102,7 @@ def policy_schema(crd: Mapping[str, Any]) -> Schema:
     head = {
         "$schema": DIALECT,
         "$id": f"{ID_PREFIX}balloonspolicy",
-        "$comment": "Written by tools/write_chart_schemas.py from the CRD; change that instead.",
+        "$comment": "Written by tools/write_chart_schemas.py from the CRD.",
         "title": f"Spec of a {crd['spec']['names']['kind']} ({crd['spec']['group']}/{version['name']})",
     }
     return head | closed(spec)
@@ -134,11 +134,9 @@ def helm_schema(schema: Mapping[str, Any], schemas: Mapping[str, Schema]) -> Sch
     """One draft-07 schema with everything it refers to among its definitions."""
     definitions: dict[str, Schema] = {}
     body = _draft_07(schema, schema, schemas, definitions)
-    head = {
-        "$schema": HELM_DIALECT,
-        "$comment": f"Written by tools/write_chart_schemas.py from schemas/{_name(schema)}.schema.json; change that instead.",
-    }
-    bundled = head | body
+    origin = f"schemas/{_name(schema)}.schema.json"
+    head = {"$schema": HELM_DIALECT, "$comment": f"Written by tools/write_chart_schemas.py from {origin}."}
+    bundled: Schema = head | body
     if definitions:
         bundled["definitions"] = dict(sorted(definitions.items()))
     return bundled

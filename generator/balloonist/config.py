@@ -59,6 +59,7 @@ class Config:
     plan_source: str = ""
     groups: Mapping[str, tuple[str, ...]] | Literal["auto"] | None = None
     node_resource_topology: bool = False
+    metrics_port: int = 0
 
 
 def read(path: Path) -> Config:
@@ -93,6 +94,7 @@ def _from_document(document: Mapping[str, Any], source: str) -> Config:
         plan=None if plan is None else planned(plan),
         groups={name: tuple(members) for name, members in groups.items()} if isinstance(groups, dict) else groups,
         node_resource_topology=document.get("nri_node_resource_topology", False),
+        metrics_port=int(document.get("nri_metrics_port", 0)),
     )
 
 

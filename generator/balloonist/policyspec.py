@@ -26,10 +26,11 @@ NODE_DIRECTORY: Final = "/sys/devices/system/node/node"
 Spec = dict[str, Any]
 
 
-def harmless_spec() -> Spec:
+def harmless_spec(config: Config) -> Spec:
     """The policy for nodes without one of their own: nothing is pinned, an annotated model is refused by name."""
     return {
         "agent": {"nodeResourceTopology": False},
+        **_instrumentation(config),
         "pinCPU": False,
         "pinMemory": False,
         "reservedResources": {"cpu": "1"},
@@ -42,6 +43,7 @@ def spec(node: NodeLayout, config: Config, names: Mapping[SizeClass, str]) -> Sp
     document: Spec = {
         "agent": {"nodeResourceTopology": config.node_resource_topology},
         "allocatorTopologyBalancing": True,
+        **_instrumentation(config),
         "pinCPU": True,
         "pinMemory": True,
         "reservedResources": {"cpu": f"cpuset:{node.reserved.text}"},
@@ -51,6 +53,13 @@ def spec(node: NodeLayout, config: Config, names: Mapping[SizeClass, str]) -> Sp
     types = _fixed_types(node, names) if config.layout == "fixed" else _elastic_types(node)
     document["balloonTypes"] = [*types, _reserved_type(node, config)]
     return document
+
+
+def _instrumentation(config: Config) -> Spec:
+    """Metrics, and with them /healthz, are served only where a policy names the endpoint."""
+    if not config.metrics_port:
+        return {}
+    return {"instrumentation": {"httpEndpoint": f":{config.metrics_port}", "prometheusExport": True}}
 
 
 def _reserved_type(node: NodeLayout, config: Config) -> Spec:

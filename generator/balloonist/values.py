@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from balloonist import kubelet, policyspec, schema, yamlfile
-from balloonist.config import AUTO
+from balloonist.config import AUTO, Config
 from balloonist.environment import Environment
 from balloonist.layout import Fleet, NodeLayout
 from balloonist.problem import Problem, ProblemError
@@ -42,7 +42,7 @@ def render(environment: Environment, fleet: Fleet) -> dict[str, str]:
     Raises :class:`ProblemError` where a document would break its schema, or where nodes of one group differ.
     """
     documents: dict[str, Any] = {
-        PLUGIN_FILE: {"enabled": fleet.config.cpu_policy == "nri-balloons"},
+        PLUGIN_FILE: _plugin_values(fleet.config),
         POLICY_FILE: _policy_values(environment, fleet),
     }
     found = schema.problems(documents[PLUGIN_FILE], "nri-balloons.values", PLUGIN_FILE)
@@ -84,6 +84,15 @@ def _files(directory: Path) -> Iterable[Path]:
     return (path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.yaml")) if path.is_file())
 
 
+def _plugin_values(config: Config) -> dict[str, Any]:
+    if config.cpu_policy != "nri-balloons":
+        return {"enabled": False}
+    document: dict[str, Any] = {"enabled": True, "nodeResourceTopology": config.node_resource_topology}
+    if config.metrics_port:
+        document["metrics"] = {"enabled": True, "port": config.metrics_port}
+    return document
+
+
 def _policy_values(environment: Environment, fleet: Fleet) -> dict[str, Any]:
     if fleet.config.cpu_policy != "nri-balloons":
         return {"enabled": False, "policies": []}
@@ -94,7 +103,7 @@ def _policy_values(environment: Environment, fleet: Fleet) -> dict[str, Any]:
     _refuse_mixed_groups(environment, layouts)
     return {
         "enabled": True,
-        "default": policyspec.harmless_spec(),
+        "default": policyspec.harmless_spec(fleet.config),
         "policies": [
             {"name": name, **_targets(environment, name, nodes), "spec": document}
             for name, (document, nodes) in sorted(layouts.items())

@@ -175,3 +175,15 @@ def test_stale_looks_only_at_generated_files(tmp_path: Path) -> None:
     (tmp_path / "kubelet" / "w1.yaml").write_text(values.HEADER + "kind: KubeletConfiguration\n")
     (tmp_path / "kubelet" / "other.yaml").write_text("kind: KubeletConfiguration\n")
     assert values.stale(tmp_path, {}) == ("kubelet/w1.yaml",)
+
+
+def test_a_metrics_port_is_told_to_the_plugin_and_to_every_policy(tmp_path: Path) -> None:
+    env = write_environment(tmp_path / "env", {"nri_metrics_port": 8891, "nri_node_resource_topology": True})
+    assert balloonist("values", "--env", env).code == 0
+    plugin = yaml.safe_load((env / "values" / "nri-balloons.yaml").read_text())
+    assert plugin == {"enabled": True, "nodeResourceTopology": True, "metrics": {"enabled": True, "port": 8891}}
+    document = policies(env)
+    endpoint = {"httpEndpoint": ":8891", "prometheusExport": True}
+    assert document["default"]["instrumentation"] == endpoint
+    assert [policy["spec"]["instrumentation"] for policy in document["policies"]] == [endpoint]
+    assert document["policies"][0]["spec"]["agent"] == {"nodeResourceTopology": True}

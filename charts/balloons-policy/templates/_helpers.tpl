@@ -1,15 +1,20 @@
-{{/* Labels of every object; they do not change with the chart's version, so an upgrade shows only real changes. */}}
+{{/* Labels of every object. Those of the values may not replace the chart's own. */}}
 {{- define "balloons-policy.labels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := dict
+  "app.kubernetes.io/name" .root.Chart.Name
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "helm.sh/chart" (printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_"))
+-}}
+{{- with .layout }}{{ $_ := set $own "balloonist.io/layout" . }}{{ end -}}
+{{- toYaml (merge $own (.root.Values.commonLabels | default dict)) -}}
 {{- end -}}
 
-{{/* One policy. Takes root, name, layout and spec. */}}
+{{/* One policy. Takes root, name, layout (its name, empty for the default) and spec. */}}
 {{- define "balloons-policy.object" }}
+{{- if gt (len .name) 253 }}
+{{- fail (printf "policies: the name %q has %d characters; Kubernetes allows 253" .name (len .name)) }}
+{{- end }}
 ---
 apiVersion: config.nri/v1alpha1
 kind: BalloonsPolicy
@@ -17,30 +22,52 @@ metadata:
   name: {{ .name }}
   namespace: {{ .root.Values.namespace | default .root.Release.Namespace }}
   labels:
-    {{- include "balloons-policy.labels" .root | nindent 4 }}
-    {{- with .layout }}
-    balloonist.io/layout: {{ . | quote }}
-    {{- end }}
+    {{- include "balloons-policy.labels" . | nindent 4 }}
   {{- with .root.Values.commonAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  {{- toYaml (include "balloons-policy.canonical" .spec | fromYaml) | nindent 2 }}
+  {{- include "balloons-policy.spec" .spec | nindent 2 }}
 {{- end -}}
 
-{{/* The spec with whole numbers as digits: Helm reads them as floats and would write 1048576 as 1.048576e+06. */}}
-{{- define "balloons-policy.canonical" -}}
-{{- toJson . -}}
+{{/* The spec as the API server stores it: what it would fill in is written, else GitOps tools see a difference. */}}
+{{- define "balloons-policy.spec" -}}
+{{- $types := list -}}
+{{- range .balloonTypes -}}
+{{- $types = append $types (merge (dict) . (dict "allocatorPriority" "high")) -}}
+{{- end -}}
+{{- if $types -}}
+{{- toYaml (merge (dict "balloonTypes" $types) .) -}}
+{{- else -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
-{{/* Fails where a name stands twice. Takes what ("node" or "group") and the names. */}}
-{{- define "balloons-policy.once" -}}
-{{- $seen := dict -}}
-{{- range .names -}}
-{{- if hasKey $seen . -}}
-{{- fail (printf "policies: %s %q has two layouts; it can have one" $.what .) -}}
+{{/* Fails where the spec names what it does not define: the plugin would refuse it on the node. Takes where and spec. */}}
+{{- define "balloons-policy.check" -}}
+{{- $where := .where -}}
+{{- $types := dict -}}
+{{- range .spec.balloonTypes -}}
+{{- if hasKey $types .name -}}
+{{- fail (printf "%s: there are two balloonTypes named %q" $where .name) -}}
 {{- end -}}
-{{- $_ := set $seen . true -}}
+{{- $_ := set $types .name true -}}
+{{- end -}}
+{{- $loads := dict -}}
+{{- range .spec.loadClasses -}}
+{{- $_ := set $loads .name true -}}
+{{- end -}}
+{{- range $type := .spec.balloonTypes -}}
+{{- range .components -}}
+{{- if not (or (hasKey $types .balloonType) (has .balloonType (list "reserved" "default"))) -}}
+{{- fail (printf "%s: balloonType %q of the components of %q is not among balloonTypes" $where .balloonType $type.name) -}}
+{{- end -}}
+{{- end -}}
+{{- range .loads -}}
+{{- if not (hasKey $loads .) -}}
+{{- fail (printf "%s: load %q of %q is not among loadClasses" $where . $type.name) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
