@@ -50,7 +50,7 @@ def alike(count: int) -> list[Topology]:
 
 
 def all_different(count: int) -> list[Topology]:
-    """The same machines, but with another pair of CPUs offline on each: no two share a policy."""
+    """The same machines, but with another pair of cores offline on each."""
     machine = synthesize(packages=2, numa_per_package=4, cores_per_numa=32, threads_per_core=2)
     nodes = []
     for index in range(count):
@@ -92,7 +92,7 @@ def main() -> None:
     for part in (count // 4, count // 2, count):
         measure("8 NUMA x 32 cores x 2 threads, alike", alike(part))
     for part in (count // 4, count // 2, count):
-        measure("the same, no two nodes alike", all_different(part))
+        measure("the same, no two machines alike", all_different(part))
 
 
 if __name__ == "__main__":
