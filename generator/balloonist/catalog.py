@@ -12,7 +12,6 @@ from balloonist import schema, yamlfile
 from balloonist.problem import Problem, ProblemError, problem
 from balloonist.sizeclass import SizeClass, size_class
 
-
 _WHOLE_NUMBERS: Final = ("heads", "kv_heads", "layers", "head_dim", "max_model_len", "kv_cache_gib")
 
 KV_SPACE: Final = "VLLM_CPU_KVCACHE_SPACE"

@@ -15,6 +15,8 @@ from balloonist.problem import ProblemError
 
 COMMANDS: Final = {
     "explain": "balloonist.environmentcli:explain_command",
+    "preflight": "balloonist.preflightcli:preflight_command",
+    "replan": "balloonist.replancli:replan_command",
     "simulate": "balloonist.simulatecli:simulate",
     "topology": "balloonist.topologycli:topology",
     "validate": "balloonist.environmentcli:validate_command",
@@ -24,6 +26,8 @@ COMMANDS: Final = {
 
 SUMMARIES: Final = {
     "explain": "Show which balloons exist on which NUMA nodes, and why.",
+    "preflight": "Say whether a model would start on the nodes, and if not, what would fit.",
+    "replan": "Say what a new policy does to the models that run on a node, and the safe steps.",
     "simulate": "Say what the balloons plugin does with a sequence of pods on a node.",
     "topology": "Collect, invent and show the CPU topology of nodes.",
     "validate": "Check config, catalog, topologies and values of an environment.",

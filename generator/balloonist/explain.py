@@ -98,5 +98,5 @@ def _types(fleet: Fleet, node: NodeLayout, models: Sequence[Model]) -> list[dict
             "balloons": [list(balloon.numa_nodes) for balloon in node.placed if balloon.size_class == item],
             "models": [model.name for model in models if model.size_class == item],
         }
-        for item in sorted({balloon.size_class for balloon in node.placed})
+        for item in dict.fromkeys(balloon.size_class for balloon in node.placed)
     ]

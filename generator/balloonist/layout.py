@@ -73,7 +73,8 @@ def compute(environment: Environment) -> Fleet:
     plans, findings = plan_fleet(offers, demands, by_hand, settings.fill, catalog)
     if any(finding.severity == "error" for finding in findings):
         raise ProblemError(findings)
-    planned = tuple(_with_plan(node, plans[node.topology.node]) for node in nodes)
+    order = {item: index for index, item in enumerate(names)}
+    planned = tuple(_with_plan(node, plans[node.topology.node], order) for node in nodes)
     return Fleet(settings, planned, names, (*uneven, *findings))
 
 
@@ -167,8 +168,10 @@ def _all_classes(environment: Environment) -> Iterable[SizeClass]:
         yield from (_planned_class(environment, entry) for entry in entries)
 
 
-def _with_plan(node: NodeLayout, plan: NodePlan) -> NodeLayout:
-    return replace(node, placed=plan.placed, left=plan.left, without=plan.without)
+def _with_plan(node: NodeLayout, plan: NodePlan, order: Mapping[SizeClass, int]) -> NodeLayout:
+    """Balloons are listed, and so made, in the catalog's order: a model added last takes no other's cores."""
+    placed = sorted(plan.placed, key=lambda balloon: order[balloon.size_class])
+    return replace(node, placed=tuple(placed), left=plan.left, without=plan.without)
 
 
 def _with_misfits(node: NodeLayout, demands: Iterable[Demand]) -> NodeLayout:

@@ -211,12 +211,8 @@ def _finished(node: _Node, demands: Sequence[Demand]) -> NodePlan:
         for demand in demands
         if not counts[demand.size_class]
     )
-    order = {item: index for index, item in enumerate(sorted(counts))}
     rank = {(tp, item): index for tp, sets in node.offer.sets.items() for index, item in enumerate(sets)}
-    placed = sorted(
-        node.placed,
-        key=lambda balloon: (order[balloon.size_class], rank[balloon.size_class.tp, balloon.numa_nodes]),
-    )
+    placed = sorted(node.placed, key=lambda balloon: rank[balloon.size_class.tp, balloon.numa_nodes])
     return NodePlan(tuple(placed), node.left, without)
 
 

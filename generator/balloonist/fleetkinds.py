@@ -1,0 +1,90 @@
+"""A fleet seen as kinds of nodes: nodes that offer the same cores on the same NUMA nodes are interchangeable.
+
+How many balloons of each class one node gets is a *pattern*: a tuple of counts in the order of the classes. A pattern
+counts only if :func:`balloonist.packing.pack` can place it, since that is what the layout does with a written plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from balloonist.capacity import Capacity, why_not
+from balloonist.numasets import NumaSet
+from balloonist.packing import Packing, pack
+from balloonist.sizeclass import SizeClass
+
+Pattern = tuple[int, ...]
+"""Balloons of each class on one node."""
+
+
+@dataclass
+class Kind:
+    """Nodes that are alike; ``offer`` is that of the first. Packings are remembered, since many nodes share them."""
+
+    offer: Capacity
+    packages: tuple[NumaSet, ...] = ()
+    nodes: list[str] = field(default_factory=list)
+    known: dict[tuple[SizeClass, ...], Packing] = field(default_factory=dict)
+    unfit: dict[SizeClass, bool] = field(default_factory=dict)
+
+    def can_hold(self, item: SizeClass) -> bool:
+        """Whether an empty node of this kind could have a balloon of the class."""
+        if item not in self.unfit:
+            self.unfit[item] = bool(why_not(self.offer, item)[0])
+        return not self.unfit[item]
+
+    def packages_free(self, packing: Packing) -> int:
+        """Packages on which no balloon stands."""
+        taken = {numa for balloon in packing.placed for numa in balloon.numa_nodes}
+        return sum(taken.isdisjoint(package) for package in self.packages)
+
+    def packing(self, items: Iterable[SizeClass]) -> Packing:
+        """How these balloons are placed on one node."""
+        key = tuple(sorted(items))
+        if key not in self.known:
+            self.known[key] = pack(self.offer.free, self.offer.sets, key)
+        return self.known[key]
+
+
+def kinds(offers: Sequence[Capacity], packages: Sequence[tuple[NumaSet, ...]]) -> list[Kind]:
+    """The kinds of nodes in a fleet, in the order of their first nodes; ``packages`` has each node's NUMA nodes."""
+    found: dict[object, Kind] = {}
+    for offer, groups in zip(offers, packages, strict=True):
+        likeness = (offer.threads_per_core, tuple(offer.free.items()), tuple(sorted(offer.sets.items())), groups)
+        found.setdefault(likeness, Kind(offer, groups)).nodes.append(offer.node)
+    return list(found.values())
+
+
+def items_of(pattern: Pattern, classes: Sequence[SizeClass]) -> list[SizeClass]:
+    """The balloons of a pattern, one by one."""
+    return [item for item, count in zip(classes, pattern, strict=True) for _ in range(count)]
+
+
+def packable(kind: Kind, pattern: Pattern, classes: Sequence[SizeClass]) -> Pattern:
+    """The pattern itself if it can be placed, else it without the balloons that could not."""
+    while True:
+        packing = kind.packing(items_of(pattern, classes))
+        if not packing.unplaced:
+            return pattern
+        missing = packing.unplaced
+        pattern = tuple(count - missing.count(item) for item, count in zip(classes, pattern, strict=True))
+
+
+def most_alone(kind: Kind, item: SizeClass) -> tuple[int, bool]:
+    """How many balloons of one class fit on an empty node of this kind, and whether that is proven."""
+    if not kind.can_hold(item):
+        return 0, True
+    sets: tuple[NumaSet, ...] = kind.offer.sets[item.tp]
+    shares = {numa: cores // item.cores_per_rank for numa, cores in kind.offer.free.items()}
+    count = sum(min(shares[numa] for numa in numa_set) for numa_set in sets)
+    if len({numa for numa_set in sets for numa in numa_set}) == item.tp * len(sets):
+        return count, True
+    most = sum(shares.values()) // item.tp
+    placed = len(pack(kind.offer.free, kind.offer.sets, [item] * most).placed)
+    while placed < most:
+        packing = pack(kind.offer.free, kind.offer.sets, [item] * (placed + 1))
+        if packing.unplaced:
+            return placed, packing.proven
+        placed += 1
+    return placed, True

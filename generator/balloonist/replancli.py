@@ -1,0 +1,133 @@
+"""The command ``balloonist replan``: is it safe to apply new values to a node on which models run?"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from balloonist import environment, layout, placements, policyspec, report, values, yamlfile
+from balloonist.environment import Environment
+from balloonist.environmentcli import environment_option, output_option
+from balloonist.layout import Fleet, NodeLayout
+from balloonist.placements import Running
+from balloonist.problem import problem
+from balloonist.replan import Pod, Replan, replan
+from balloonist.sizeclass import tp_name
+
+POLICY_KIND = "BalloonsPolicy"
+
+
+@click.command("replan")
+@environment_option
+@click.option("--node", required=True, metavar="NAME", help="The node whose policy is to change.")
+@click.option("--placements", "placed", type=click.Path(path_type=Path), metavar="FILE", help="What runs on the nodes.")
+@click.option(
+    "--current",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The policy in force, e.g. from kubectl get -o yaml; without it, the values written last.",
+)
+@click.option("--force", is_flag=True, help="Exit 0 although running models are touched.")
+@output_option
+def replan_command(  # noqa: PLR0917 - click passes them by name
+    directory: Path, node: str, placed: Path | None, current: Path | None, force: bool, form: str
+) -> None:
+    """Say which running models a new policy would re-pin, shrink or lose, and the safe order of steps.
+
+    Compares the policy in force with the one that the environment gives now. Exit code 1 if a running model is touched.
+
+    \b
+    Example:
+      kubectl get balloonspolicy -n kube-system node.w1 -o yaml > current.yaml
+      balloonist replan --env env/mine --node w1 --current current.yaml --placements running.yaml
+    """
+    loaded = environment.load(directory)
+    fleet = layout.compute(loaded)
+    item = next((item for item in fleet.nodes if item.topology.node == node), None)
+    if item is None:
+        known = ", ".join(item.topology.node for item in fleet.nodes[:8])
+        raise problem(str(directory), "--node", f"there is no node {node!r}", f"known: {known}")
+    old = _spec_of(current) if current else _written_spec(loaded, item)
+    names = [item.topology.node for item in fleet.nodes]
+    running = placements.read(placed, loaded.models, names) if placed else ()
+    result = replan(item.topology, old, policyspec.spec(item, fleet.config, fleet.names), _pods(running, fleet, item))
+    _show(result, form)
+    sys.exit(1 if result.touched and not force else 0)
+
+
+def _pods(running: Iterable[Running], fleet: Fleet, node: NodeLayout) -> list[Pod]:
+    """The models on this node with names of their own: ``name``, ``name-2`` and so on."""
+    pods: list[Pod] = []
+    seen: Counter[str] = Counter()
+    for one in running:
+        if one.node != node.topology.node:
+            continue
+        seen[one.label] += 1
+        name = one.label if seen[one.label] == 1 else f"{one.label}-{seen[one.label]}"
+        kind = one.balloon or fleet.names.get(one.size_class) or tp_name(one.size_class.tp)
+        pods.append(Pod(name, kind, one.size_class.cpus(node.topology.threads_per_core)))
+    return pods
+
+
+def _spec_of(path: Path) -> Mapping[str, Any]:
+    document = yamlfile.read(path)
+    if isinstance(document, dict) and document.get("kind") == POLICY_KIND:
+        document = document.get("spec")
+    if not isinstance(document, dict) or "reservedResources" not in document:
+        raise problem(str(path), "", f"is no {POLICY_KIND}", "a resource from kubectl get -o yaml, or its spec")
+    return document
+
+
+def _written_spec(loaded: Environment, node: NodeLayout) -> Mapping[str, Any]:
+    path = loaded.values_directory / values.POLICY_FILE
+    if not path.exists():
+        raise problem(str(path), "", "does not exist, so the policy in force is not known", "give it with --current")
+    name = node.topology.node
+    for entry in yamlfile.read(path).get("policies") or ():
+        if name in (entry.get("nodes") or ()) or (node.group and node.group in (entry.get("groups") or ())):
+            spec: Mapping[str, Any] = entry["spec"]
+            return spec
+    raise problem(str(path), "policies", f"has no policy for node {name}", "give the policy in force with --current")
+
+
+def _show(result: Replan, form: str) -> None:
+    if form != "table":
+        report.emit(_document(result), form)
+        return
+    from rich.table import Table  # noqa: PLC0415 - costs start-up time
+
+    console = report.console()
+    if result.effects:
+        table = Table("model", "effect", "CPUs now", "CPUs then", "NUMA now", "NUMA then", box=None, pad_edge=False)
+        for effect in result.effects:
+            numa = (" ".join(map(str, numa)) or "-" for numa in (effect.numa_before, effect.numa_after))
+            table.add_row(effect.pod.name, effect.kind, effect.before.text or "-", effect.after.text or "-", *numa)
+        console.print(table)
+    for number, step in enumerate(result.steps, start=1):
+        click.echo(f"{number}. {step}")
+
+
+def _document(result: Replan) -> dict[str, Any]:
+    return {
+        "node": result.node,
+        "changed": result.changed,
+        "models": [
+            {
+                "name": effect.pod.name,
+                "balloon": effect.pod.balloon,
+                "effect": effect.kind,
+                "reason": effect.reason,
+                "cpus_before": effect.before.text,
+                "cpus_after": effect.after.text,
+                "numa_before": list(effect.numa_before),
+                "numa_after": list(effect.numa_after),
+            }
+            for effect in result.effects
+        ],
+        "steps": list(result.steps),
+    }
