@@ -5,7 +5,7 @@
 ENV = example
 PYTHON ?= python3
 PYTEST_ARGS ?=
-PYTHON_SOURCES := generator tests bench
+PYTHON_SOURCES := generator tests bench tools
 
 BIN := .venv/bin
 BALLOONIST := $(BIN)/balloonist

@@ -10,8 +10,6 @@ import random
 import time
 from collections.abc import Sequence
 
-from balloonist.synthesize import synthesize
-
 from balloonist import fleetcapacity, fleetplan
 from balloonist.capacity import Capacity, capacity
 from balloonist.cpuset import EMPTY
@@ -19,6 +17,7 @@ from balloonist.fleetkinds import Kind, kinds
 from balloonist.numasets import package_groups
 from balloonist.plan import Demand
 from balloonist.sizeclass import SizeClass
+from balloonist.synthesize import synthesize
 
 SHAPES = [(2, 1, 32), (2, 2, 24), (2, 4, 32), (2, 3, 43), (1, 4, 16), (2, 2, 28), (1, 1, 64)]
 """Packages, NUMA nodes of each, cores of each NUMA node."""

@@ -11,13 +11,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from balloonist.synthesize import synthesize
-
 from balloonist import layout, preflight
 from balloonist.catalog import Model
 from balloonist.config import Config
 from balloonist.environment import Environment
 from balloonist.placements import Running
+from balloonist.synthesize import synthesize
 from balloonist.topology import Topology
 
 CATALOG = (

@@ -14,9 +14,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from balloonist.synthesize import synthesize
-
 from balloonist import topology, yamlfile
+from balloonist.synthesize import synthesize
 from balloonist.topology import Topology
 
 CATALOG = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from balloonist.synthesize import synthesize
 from hypothesis import strategies as st
 
 from balloonist.cpuset import EMPTY, Cpuset
+from balloonist.synthesize import synthesize
 from balloonist.topology import Topology
 
 

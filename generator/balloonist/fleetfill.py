@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from balloonist.fleetkinds import Kind, Pattern, items_of
-from balloonist.packing import SEARCH_BALLOONS, best_set
+from balloonist.packing import best_set
 from balloonist.sizeclass import SizeClass
 
 Order = Literal["spread", "emptiest", "fullest"]
@@ -114,8 +114,6 @@ class Filler:
     def _fits(self, position: int, pattern: Pattern, grown: Pattern, item: SizeClass) -> bool:
         kind = self.kinds[position]
         left = kind.packing(items_of(pattern, self.classes)).left
-        if item.cores > sum(left.values()):
+        if best_set(left, kind.offer.sets, item) is None:
             return False
-        if sum(grown) > SEARCH_BALLOONS and best_set(left, kind.offer.sets, item) is None:
-            return False
-        return not kind.packing(items_of(grown, self.classes)).unplaced
+        return kind.quick_packing(items_of(grown, self.classes)) is not None

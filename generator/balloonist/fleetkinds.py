@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from balloonist.capacity import Capacity, why_not
 from balloonist.numasets import NumaSet
-from balloonist.packing import Packing, pack
+from balloonist.packing import Packing, Placed, best_set, pack, take
 from balloonist.sizeclass import SizeClass
 
 Pattern = tuple[int, ...]
@@ -27,6 +27,8 @@ class Kind:
     nodes: list[str] = field(default_factory=list)
     known: dict[tuple[SizeClass, ...], Packing] = field(default_factory=dict)
     unfit: dict[SizeClass, bool] = field(default_factory=dict)
+    hard: set[tuple[SizeClass, ...]] = field(default_factory=set)
+    alone: dict[SizeClass, tuple[int, bool]] = field(default_factory=dict)
 
     def can_hold(self, item: SizeClass) -> bool:
         """Whether an empty node of this kind could have a balloon of the class."""
@@ -38,6 +40,25 @@ class Kind:
         """Packages on which no balloon stands."""
         taken = {numa for balloon in packing.placed for numa in balloon.numa_nodes}
         return sum(taken.isdisjoint(package) for package in self.packages)
+
+    def quick_packing(self, items: Iterable[SizeClass]) -> Packing | None:
+        """The packing where no search is needed for it, else None; it is the one that ``pack`` finds first."""
+        key = tuple(sorted(items))
+        if key in self.known:
+            return None if self.known[key].unplaced else self.known[key]
+        if key in self.hard:
+            return None
+        left: dict[int, int] = dict(self.offer.free)
+        placed: list[Placed] = []
+        for item in sorted(key, key=lambda item: (-item.cores, -item.tp)):
+            numa_set = best_set(left, self.offer.sets, item)
+            if numa_set is None:
+                self.hard.add(key)
+                return None
+            placed.append(Placed(item, numa_set))
+            left = take(left, numa_set, item)
+        self.known[key] = Packing(tuple(placed), (), left)
+        return self.known[key]
 
     def packing(self, items: Iterable[SizeClass]) -> Packing:
         """How these balloons are placed on one node."""
@@ -73,15 +94,21 @@ def packable(kind: Kind, pattern: Pattern, classes: Sequence[SizeClass]) -> Patt
 
 def most_alone(kind: Kind, item: SizeClass) -> tuple[int, bool]:
     """How many balloons of one class fit on an empty node of this kind, and whether that is proven."""
-    if not kind.can_hold(item):
-        return 0, True
+    if item not in kind.alone:
+        kind.alone[item] = _most_alone(kind, item) if kind.can_hold(item) else (0, True)
+    return kind.alone[item]
+
+
+def _most_alone(kind: Kind, item: SizeClass) -> tuple[int, bool]:
+    """Disjoint NUMA sets are counted, overlapping ones packed until nothing more fits."""
     sets: tuple[NumaSet, ...] = kind.offer.sets[item.tp]
     shares = {numa: cores // item.cores_per_rank for numa, cores in kind.offer.free.items()}
-    count = sum(min(shares[numa] for numa in numa_set) for numa_set in sets)
-    if len({numa for numa_set in sets for numa in numa_set}) == item.tp * len(sets):
-        return count, True
+    if sum(map(len, sets)) == len({numa for numa_set in sets for numa in numa_set}):
+        return sum(min(shares[numa] for numa in numa_set) for numa_set in sets), True
     most = sum(shares.values()) // item.tp
-    placed = len(pack(kind.offer.free, kind.offer.sets, [item] * most).placed)
+    placed, left = 0, dict(kind.offer.free)
+    while (numa_set := best_set(left, {item.tp: sets}, item)) is not None:
+        placed, left = placed + 1, take(left, numa_set, item)
     while placed < most:
         packing = pack(kind.offer.free, kind.offer.sets, [item] * (placed + 1))
         if packing.unplaced:

@@ -30,7 +30,11 @@ ROUNDS: Final = 60
 """Rounds of column generation after which the bound reached is taken as it is."""
 
 PRICING_NODES: Final = 200
-"""Search nodes for the best pattern of one kind; its proven bound is used, so the result stays correct."""
+PRICING_GAP: Final = 0.002
+"""Where the search for the best pattern of one kind stops; its proven bound is used, so the result stays correct."""
+
+MASTER_NODES: Final = 200
+"""Search nodes for whole numbers of nodes of each pattern."""
 
 SMALL: Final = 1e-6
 
@@ -78,11 +82,13 @@ def solve(mix: Mix, start: Sequence[Mapping[Pattern, int]]) -> Answer | None:
     return _by_patterns(mix, start)
 
 
-def best_pattern(kind: Kind, classes: Sequence[SizeClass], prices: Sequence[float]) -> tuple[Pattern, float]:
+def best_pattern(
+    kind: Kind, classes: Sequence[SizeClass], prices: Sequence[float], gap: float = 0.0
+) -> tuple[Pattern, float]:
     """The pattern of one node that is worth most at these prices, and a proven bound on its worth."""
     program = Program()
     counts = _node(program, kind, classes, prices)
-    solution = fleetsolver.solve(program, integer=True, nodes=PRICING_NODES) if program.gains else None
+    solution = fleetsolver.solve(program, integer=True, nodes=PRICING_NODES, gap=gap) if program.gains else None
     if solution is None:
         return (0,) * len(classes), 0.0
     return packable(kind, _pattern(solution, counts), classes), solution.bound
@@ -211,7 +217,7 @@ def _price(
         bound += wish.most * max(0.0, wish.gain - cost)
     new = False
     for kind, rent, patterns in zip(mix.kinds, rents, known, strict=True):
-        pattern, worth = best_pattern(kind, mix.classes, prices)
+        pattern, worth = best_pattern(kind, mix.classes, prices, PRICING_GAP)
         bound += len(kind.nodes) * worth
         value = sum(price * count for price, count in zip(prices, pattern, strict=True))
         if value > rent + SMALL and pattern not in patterns:
@@ -223,7 +229,7 @@ def _price(
 def _whole(mix: Mix, known: Sequence[Mapping[Pattern, None]], bound: float) -> Answer | None:
     """Whole nodes for the patterns found: the integer program over them; patterns without use are left out."""
     program, variables, wishes, _ = _master(mix, known)
-    solution = fleetsolver.solve(program, integer=True, target=math.floor(bound + 1e-4))
+    solution = fleetsolver.solve(program, integer=True, nodes=MASTER_NODES, target=math.floor(bound + 1e-4))
     if solution is None:
         return None
     patterns = tuple(

@@ -78,13 +78,19 @@ def _library() -> Any:
     return library
 
 
-def solve(program: Program, *, integer: bool, nodes: int = NODE_LIMIT, target: float | None = None) -> Solution | None:
-    """Maximise; None where no solution was found. ``target`` is an objective that is good enough to stop at."""
+def solve(
+    program: Program, *, integer: bool, nodes: int = NODE_LIMIT, gap: float = 0.0, target: float | None = None
+) -> Solution | None:
+    """Maximise; None where no solution was found.
+
+    The search stops at so many ``nodes``, at a solution this close to the bound (``gap``, as a share of it), or at an
+    objective that is good enough (``target``).
+    """
     highspy = _library()
     solver = highspy.Highs()
     options: dict[str, object] = {"output_flag": False, "threads": 1, "random_seed": 0, "parallel": "off"}
     if integer:
-        options |= {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-6, "mip_max_nodes": nodes}
+        options |= {"mip_rel_gap": gap, "mip_abs_gap": 1e-6, "mip_max_nodes": nodes}
         if target is not None:
             options["objective_target"] = target
     for name, value in options.items():

@@ -15,6 +15,7 @@ from charts.charttools import CHARTS, CRD, REPOSITORY, ci_values, documents, ren
 from cluster.apiserver import Cluster
 
 NAMESPACE = "policies-test"
+EMPTY_NAMESPACE = "policies-none"
 RECORDINGS = sorted((REPOSITORY / "tests" / "placement" / "recordings").glob("*.json"))
 VALUES = [*ci_values("balloons-policy"), *sorted((REPOSITORY / "env").glob("*/values/balloons-policy.yaml"))]
 SPEC: dict[str, Any] = {
@@ -34,6 +35,7 @@ def policies(cluster: Cluster) -> Iterator[Cluster]:
     cluster.kubectl("apply", "--server-side", f"--filename={CRD}")
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"--filename={CRD}")
     cluster.kubectl("create", "namespace", NAMESPACE)
+    cluster.kubectl("create", "namespace", EMPTY_NAMESPACE)
     yield cluster
     cluster.kubectl("delete", "balloonspolicies", "--all", "--namespace", NAMESPACE)
     cluster.kubectl("delete", "--wait=false", f"--filename={CRD}")
@@ -214,13 +216,13 @@ def test_columns(policies: Cluster) -> None:
     [
         ({}, "There are no policies yet. Write them with"),
         ({"enabled": False}, "balloons-policy is off (enabled: false): there is no policy."),
-        ({"default": SPEC}, f"In namespace {NAMESPACE}: the default policy."),
-        ({"policies": [LAYOUT]}, f"In namespace {NAMESPACE}: 1 layout."),
+        ({"default": SPEC}, f"In namespace {EMPTY_NAMESPACE}: the default policy."),
+        ({"policies": [LAYOUT]}, f"In namespace {EMPTY_NAMESPACE}: 1 layout."),
         ({"policies": [LAYOUT, LAYOUT | {"nodes": ["w2"]}], "default": SPEC}, "2 layouts and the default policy."),
     ],
 )
 def test_helm_says_what_it_made(policies: Cluster, helm: Path, values: dict[str, Any], notes: str) -> None:
-    command = [str(helm), "install", "noted", str(CHARTS / "balloons-policy"), "--namespace", NAMESPACE]
+    command = [str(helm), "install", "noted", str(CHARTS / "balloons-policy"), "--namespace", EMPTY_NAMESPACE]
     command += ["--kubeconfig", str(policies.kubeconfig), "--dry-run=server", "--values", "-"]
     done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
