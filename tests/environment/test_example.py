@@ -59,6 +59,12 @@ def test_it_works_with_other_settings(tmp_path: Path, settings: dict[str, str]) 
     assert ("silently spread" in outcome.out) == ("elastic" in settings.values())
 
 
+def test_the_readme_shows_what_a_person_sees() -> None:
+    shown = balloonist("explain", "--env", EXAMPLE, "--node", "xeon-snc2").out
+    lines = [f"    {line}".rstrip() for line in shown.strip().splitlines()]
+    assert "\n".join(lines) in (REPOSITORY / "README.md").read_text()
+
+
 def test_explain_speaks_of_one_node_when_asked() -> None:
     outcome = balloonist("explain", "--env", EXAMPLE, "--node", "edge-small", "-o", "yaml")
     assert outcome.code == 0
