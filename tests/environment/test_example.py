@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,9 +63,11 @@ def test_it_works_with_other_settings(tmp_path: Path, settings: dict[str, str]) 
 
 
 def test_the_readme_shows_what_a_person_sees() -> None:
-    shown = balloonist("explain", "--env", EXAMPLE, "--node", "xeon-snc2").out
-    lines = [f"    {line}".rstrip() for line in shown.strip().splitlines()]
-    assert "\n".join(lines) in (REPOSITORY / "README.md").read_text()
+    command = [sys.executable, "-m", "balloonist", "explain", "--env", str(EXAMPLE), "--node", "xeon-snc2"]
+    environment = os.environ | {"PYTHONUTF8": "1"}
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8", env=environment)
+    lines = [line.rstrip() for line in shown.stdout.strip().splitlines()]
+    assert "\n".join(lines) in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 def test_explain_speaks_of_one_node_when_asked() -> None:
