@@ -43,7 +43,9 @@ def alike(count: int) -> list[Topology]:
 
 def measure(title: str, kind: str, model: Model, nodes: list[Topology], running: tuple[Running, ...]) -> None:
     """Time the layout and the checks of one model."""
-    settings = Config("config.yaml", "nri-balloons", {"default": ""}, layout="elastic" if kind == "elastic" else "fixed")
+    settings = Config(
+        "config.yaml", "nri-balloons", {"default": ""}, layout="elastic" if kind == "elastic" else "fixed"
+    )
     environment = Environment(Path("env"), settings, CATALOG, tuple(nodes), {})
     start = time.perf_counter()
     fleet = layout.compute(environment)

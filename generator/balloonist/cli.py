@@ -14,7 +14,9 @@ import click
 from balloonist.problem import ProblemError
 
 COMMANDS: Final = {
+    "capacity": "balloonist.fleetcli:capacity_command",
     "explain": "balloonist.environmentcli:explain_command",
+    "plan": "balloonist.fleetcli:plan_command",
     "preflight": "balloonist.preflightcli:preflight_command",
     "replan": "balloonist.replancli:replan_command",
     "simulate": "balloonist.simulatecli:simulate",
@@ -25,7 +27,9 @@ COMMANDS: Final = {
 """Where each command lives; a module is imported only when its command is used, so that --help is quick."""
 
 SUMMARIES: Final = {
+    "capacity": "Say how many copies of each model the fleet can hold.",
     "explain": "Show which balloons exist on which NUMA nodes, and why.",
+    "plan": "Place the catalog over the whole fleet and write plan.yaml.",
     "preflight": "Say whether a model would start on the nodes, and if not, what would fit.",
     "replan": "Say what a new policy does to the models that run on a node, and the safe steps.",
     "simulate": "Say what the balloons plugin does with a sequence of pods on a node.",

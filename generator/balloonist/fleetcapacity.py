@@ -67,9 +67,7 @@ def measure(kinds: Sequence[Kind], demands: Sequence[Demand], *, solver: bool | 
     """Measure the fleet; a model without replicas (or with none) counts once in the mix."""
     exact = fleetsolver.available() if solver is None else solver
     classes = tuple(dict.fromkeys(demand.size_class for demand in demands))
-    mix = tuple(
-        sum(demand.replicas or 1 for demand in demands if demand.size_class == item) for item in classes
-    )
+    mix = tuple(sum(demand.replicas or 1 for demand in demands if demand.size_class == item) for item in classes)
     found = tuple(_kind(kind, classes, mix, exact) for kind in kinds)
     mixes, bound = fleetplan.most_copies(kinds, classes, mix, solver=exact) if classes else (0, 0)
     return FleetCapacity(classes, mix, found, mixes, bound, exact)

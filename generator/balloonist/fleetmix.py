@@ -26,12 +26,15 @@ from balloonist.sizeclass import SizeClass
 DIRECT_VARIABLES: Final = 1_500
 """Variables up to which a fleet is solved node by node."""
 
-ROUNDS: Final = 60
+ROUNDS: Final = 30
 """Rounds of column generation after which the bound reached is taken as it is."""
 
-PRICING_NODES: Final = 200
-PRICING_GAP: Final = 0.002
+PRICING_NODES: Final = 20
+PRICING_GAP: Final = 0.005
 """Where the search for the best pattern of one kind stops; its proven bound is used, so the result stays correct."""
+
+STEADY: Final = 0.8
+"""Share of the prices of the best bound so far in the prices of a round."""
 
 MASTER_NODES: Final = 200
 """Search nodes for whole numbers of nodes of each pattern."""
@@ -98,12 +101,14 @@ def _width(mix: Mix, kind: Kind) -> int:
     return sum(len(kind.offer.sets[item.tp]) for item in mix.classes if kind.can_hold(item))
 
 
-def _node(program: Program, kind: Kind, classes: Sequence[SizeClass], prices: Sequence[float]) -> list[list[int]]:
+def _node(
+    program: Program, kind: Kind, classes: Sequence[SizeClass], prices: Sequence[float], floor: float = SMALL
+) -> list[list[int]]:
     """Add one node to a program; returns the variables that count the balloons of each class."""
     load: dict[int, dict[int, float]] = {numa: {} for numa in kind.offer.free}
     counts: list[list[int]] = [[] for _ in classes]
     for index, item in enumerate(classes):
-        if not kind.can_hold(item) or prices[index] < 0:
+        if not kind.can_hold(item) or prices[index] <= floor:
             continue
         for numa_set in kind.offer.sets[item.tp]:
             most = min(kind.offer.free[numa] // item.cores_per_rank for numa in numa_set)
@@ -149,7 +154,7 @@ def direct(mix: Mix, nodes: Sequence[int], fixed: Sequence[int], most: Sequence[
     for position, (kind, count) in enumerate(zip(mix.kinds, nodes, strict=True)):
         before: dict[int, float] = {}
         for _ in range(count):
-            counts = _node(program, kind, mix.classes, [0.0] * len(mix.classes))
+            counts = _node(program, kind, mix.classes, [0.0] * len(mix.classes), floor=-1)
             members.append((position, counts))
             for index, variables in enumerate(counts):
                 supply[index].update(dict.fromkeys(variables, 1.0))
@@ -191,26 +196,51 @@ def _master(mix: Mix, known: Sequence[Mapping[Pattern, None]]) -> tuple[Program,
 
 
 def _by_patterns(mix: Mix, start: Sequence[Mapping[Pattern, int]]) -> Answer | None:
+    """Column generation. Prices are mixed with those of the best bound so far, else they swing and rounds are lost."""
     known: list[dict[Pattern, None]] = [dict.fromkeys(patterns) for patterns in start]
-    bound = math.inf
+    steady = _core_prices(mix)
+    bound = sum(wish.gain * wish.most for wish in mix.wishes)
     for _ in range(ROUNDS):
         program, _, _, rows = _master(mix, known)
         solution = fleetsolver.solve(program, integer=False)
         if solution is None:
             return None
+        if solution.objective >= math.floor(bound + SMALL) - SMALL:
+            break
         prices = [abs(solution.duals[row]) for row in rows]
         rents = [abs(dual) for dual in solution.duals[: len(mix.kinds)]]
-        worth, new = _price(mix, prices, rents, known)
-        bound = min(bound, worth)
-        if not new or solution.objective >= math.floor(bound + SMALL) + SMALL:
+        new = False
+        for weight in (STEADY, 0.0):
+            mixed = [weight * old + (1 - weight) * now for old, now in zip(steady, prices, strict=True)]
+            worth, found = _price(mix, mixed, prices, rents, known)
+            new = new or found
+            if worth < bound:
+                bound, steady = worth, mixed
+            if new:
+                break
+        if not new:
             break
     return _whole(mix, known, bound)
 
 
+def _core_prices(mix: Mix) -> list[float]:
+    """Prices by cores alone: what a core is worth in the wish that makes the least of it."""
+    cores = [sum(mix.classes[index].cores * count for index, count in wish.balloons.items()) for wish in mix.wishes]
+    each = min((wish.gain / total for wish, total in zip(mix.wishes, cores, strict=True)), default=0.0)
+    return [each * item.cores for item in mix.classes]
+
+
 def _price(
-    mix: Mix, prices: Sequence[float], rents: Sequence[float], known: Sequence[dict[Pattern, None]]
+    mix: Mix,
+    prices: Sequence[float],
+    duals: Sequence[float],
+    rents: Sequence[float],
+    known: Sequence[dict[Pattern, None]],
 ) -> tuple[float, bool]:
-    """Add the best pattern of every kind at these prices; returns the bound they prove and whether one was new."""
+    """Add the best pattern of every kind at these prices; returns the bound they prove and whether one helps.
+
+    One helps if it is worth more than its kind's rent at the ``duals`` of the linear program.
+    """
     bound = -sum(price * count for price, count in zip(prices, mix.fixed, strict=True))
     for wish in mix.wishes:
         cost = sum(prices[index] * count for index, count in wish.balloons.items())
@@ -219,7 +249,7 @@ def _price(
     for kind, rent, patterns in zip(mix.kinds, rents, known, strict=True):
         pattern, worth = best_pattern(kind, mix.classes, prices, PRICING_GAP)
         bound += len(kind.nodes) * worth
-        value = sum(price * count for price, count in zip(prices, pattern, strict=True))
+        value = sum(price * count for price, count in zip(duals, pattern, strict=True))
         if value > rent + SMALL and pattern not in patterns:
             patterns[pattern] = None
             new = True

@@ -102,15 +102,16 @@ def most_copies(kinds: Sequence[Kind], classes: Sequence[SizeClass], mix: Patter
 
 def _replicas(asked: _Task, exact: bool) -> tuple[Filler, bool]:
     """All declared replicas, or as many cores of them as possible; and whether no more are possible."""
-    best: Filler | None = None
+    tried: list[Filler] = []
     for order in ("spread", "emptiest", "fullest"):
         filler = Filler(asked.kinds, asked.classes, order)
         complete = [filler.add(index) for index in asked.largest_first for _ in range(asked.declared[index])]
         if all(complete):
             filler.order = "spread"
             return filler, True
-        best = best or filler
-    filler = best or Filler(asked.kinds, asked.classes)
+        tried.append(filler)
+    filler = max(tried, key=lambda filler: _gain(asked, filler))
+    filler.order = "spread"
     impossible = sum(map(_product, zip(asked.declared, asked.classes, strict=True))) > asked.cores
     if not exact:
         return filler, impossible
@@ -120,11 +121,20 @@ def _replicas(asked: _Task, exact: bool) -> tuple[Filler, bool]:
         if count
     ]
     nothing = (0,) * len(asked.classes)
-    answer = fleetmix.solve(Mix(asked.kinds, asked.classes, nothing, wishes), _start(asked, filler))
+    answer = fleetmix.solve(Mix(asked.kinds, asked.classes, nothing, wishes), _start(asked, tried))
     if answer is None or answer.gain <= _gain(asked, filler):
         return filler, answer is not None and _gain(asked, filler) >= answer.bound - 0.5
     _take(filler, answer, asked.declared)
-    return filler, answer.proven
+    complete = [_add_missing(asked, filler, index) for index in asked.largest_first]
+    return filler, all(complete) or answer.proven
+
+
+def _add_missing(asked: _Task, filler: Filler, index: int) -> bool:
+    """Place what the patterns left over; True where all declared balloons of the class have a place."""
+    while filler.totals()[index] < asked.declared[index]:
+        if not filler.add(index):
+            return False
+    return True
 
 
 def _product(pair: tuple[int, SizeClass]) -> int:
@@ -135,9 +145,12 @@ def _gain(asked: _Task, filler: Filler) -> int:
     return sum(map(_product, zip(filler.totals(), asked.classes, strict=True)))
 
 
-def _start(asked: _Task, filler: Filler) -> list[dict[Pattern, int]]:
-    """Patterns to begin with: those of the heuristic and, for each class, as many of it as fit on a node."""
-    found = filler.counts()
+def _start(asked: _Task, tried: Sequence[Filler]) -> list[dict[Pattern, int]]:
+    """Patterns to begin with: those of the heuristics and, for each class, as many of it as fit on a node."""
+    found = tried[0].counts()
+    for filler in tried[1:]:
+        for patterns, more in zip(found, filler.counts(), strict=True):
+            patterns.update(more)
     for kind, patterns in zip(asked.kinds, found, strict=True):
         for index, item in enumerate(asked.classes):
             most = most_alone(kind, item)[0]
@@ -188,7 +201,7 @@ def _copies(
     filler.contents = before
     if copies < bound and exact:
         wish = Wish(1, bound, {index: count for index, count in enumerate(asked.open_models) if count})
-        answer = fleetmix.solve(Mix(asked.kinds, asked.classes, asked.declared, [wish]), _start(asked, filler))
+        answer = fleetmix.solve(Mix(asked.kinds, asked.classes, asked.declared, [wish]), _start(asked, [filler]))
         if answer is not None:
             bound = min(bound, int(answer.bound + 1e-4))
             if answer.met[0] > copies:

@@ -91,7 +91,7 @@ def _weights(document: Mapping[str, Any], shape: Mapping[str, Any], source: str)
     found: Facts = {}
     dtype = shape.get("torch_dtype") or shape.get("dtype")
     if dtype is not None:
-        if dtype not in DTYPE_BYTES:
+        if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
             raise problem(source, "torch_dtype", f"{dtype!r} is not known", f"known: {', '.join(DTYPE_BYTES)}")
         found["dtype"] = dtype
     settings = shape.get("quantization_config") or document.get("quantization_config")

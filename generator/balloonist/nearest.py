@@ -73,23 +73,33 @@ class Finder:
         # Where a balloon of the same size could be made, a smaller one is no answer.
         most = 0 if self._fits(model, view) is not None else self._most_cores(model, view)
         if most:
-            how = self._fits(replace(model, cpu=most), view)
-            yield f"fits with cpu <= {most}{how}"
+            yield f"fits with {self._cpu_text(model, view, most)}"
+
+    def _cpu_text(self, model: Model, view: View, most: int) -> str:
+        """The cores that fit, with "<=" only where each smaller number was looked at and fits as well.
+
+        With fewer cores a balloon may land on another NUMA node, whose memory is too small. The elastic layout is
+        simulated, which is too slow for every number.
+        """
+        if view.fixed and all(self._fits_anew(model, view, cores) for cores in range(1, most // model.tp + 1)):
+            return f"cpu <= {most}{NEW_PLAN}"
+        return f"cpu={most}{self._fits(replace(model, cpu=most), view)}"
+
+    def _fits_anew(self, model: Model, view: View, cores: int) -> bool:
+        """Whether the model with so many cores for each rank fits with a plan made for it."""
+        anew = with_balloon_for(view, SizeClass(model.tp, cores))
+        return anew is not None and self.accepts(replace(model, cpu=cores * model.tp), anew)
 
     def _most_cores(self, model: Model, view: View) -> int:
         """The most cores below the model's that fit, a multiple of tp; 0 for none.
 
-        With a fixed plan only a plan of its own is looked at: there every smaller size fits as well.
+        Found by halving; with a fixed plan only a plan made for that size is looked at.
         """
-        if view.fixed and view.config.cpu_policy == "nri-balloons":
 
-            def works(cores: int) -> bool:
-                anew = with_balloon_for(view, SizeClass(model.tp, cores))
-                return anew is not None and self.accepts(replace(model, cpu=cores * model.tp), anew)
-        else:
-
-            def works(cores: int) -> bool:
-                return self.accepts(replace(model, cpu=cores * model.tp), view)
+        def works(cores: int) -> bool:
+            if view.fixed and view.config.cpu_policy == "nri-balloons":
+                return self._fits_anew(model, view, cores)
+            return self.accepts(replace(model, cpu=cores * model.tp), view)
 
         limit = MAX_CONTAINER_CPUS // view.node.topology.threads_per_core // model.tp
         low, high = 0, min(model.size_class.cores_per_rank - 1, limit)
@@ -116,10 +126,10 @@ class Finder:
     def _two_changes(self, model: Model, view: View) -> Iterator[str]:
         """Another TP together with fewer cores, for models that no single change helps."""
         for tp in sorted(view.node.offer.sets, key=lambda tp: (abs(tp - model.tp), -tp)):
-            most = self._most_cores(replace(model, tp=tp, cpu=max(model.cpu, tp)), view)
-            how = self._fits(replace(model, tp=tp, cpu=most), view) if most else None
-            if how is not None:
-                yield f"fits with tp={tp} and cpu <= {most}{how}"
+            changed = replace(model, tp=tp, cpu=max(model.cpu, tp))
+            most = self._most_cores(changed, view)
+            if most:
+                yield f"fits with tp={tp} and {self._cpu_text(changed, view, most)}"
                 return
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from balloonist.catalog import ExtraContainer, Model
+from balloonist.placements import Running
 from machines import machine
 from preflight.fleets import ask, check_of, runs, with_memory
 
@@ -115,10 +116,9 @@ def test_a_small_board_without_numa() -> None:
 def test_three_models_on_two_nodes_are_placed_without_a_split() -> None:
     # opea-project/Enterprise-Inference#62: 24, 24 and 8 cores on two NUMA nodes of 32
     models = [Model(name, "", cpu, 1, replicas=1, memory_gib=8) for name, cpu in (("a", 24), ("b", 24), ("c", 8))]
-    models[0], models[1] = replace(models[0], replicas=1), replace(models[1], replicas=1)
     node = machine(2, 1, 33)
     places = []
-    running = []
+    running: list[Running] = []
     for model in models:
         others = [other for other in models if other is not model]
         answer = ask(model, node, others=others, running=running)
