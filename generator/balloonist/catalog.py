@@ -39,6 +39,8 @@ class Model:
     model_id: str
     cpu: int
     tp: int = 1
+    pp: int = 1
+    dp: int = 1
     gated: bool = False
     replicas: int | None = None
     balloon: str = ""
@@ -56,9 +58,19 @@ class Model:
     extra_containers: tuple[ExtraContainer, ...] = ()
 
     @property
+    def stages(self) -> int:
+        """Groups of tensor-parallel ranks in one pod: its pipeline stages and its data-parallel copies."""
+        return self.pp * self.dp
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of one pod, each on a NUMA node of its own."""
+        return self.tp * self.stages
+
+    @property
     def size_class(self) -> SizeClass:
-        """The class of balloon that the model needs."""
-        return size_class(self.cpu, self.tp)
+        """The class of balloon that the model needs: what counts for a balloon is the number of ranks."""
+        return size_class(self.cpu, self.ranks)
 
 
 def read(path: Path) -> tuple[Model, ...]:
@@ -78,6 +90,8 @@ def _model(entry: Mapping[str, Any]) -> Model:
         model_id=entry.get("model_id", ""),
         cpu=int(entry["cpu"]),
         tp=int(entry.get("tp", 1)),
+        pp=int(entry.get("pp", 1)),
+        dp=int(entry.get("dp", 1)),
         gated=entry.get("gated", False),
         replicas=None if entry.get("replicas") is None else int(entry["replicas"]),
         balloon=entry.get("nri_balloon") or entry.get("raw", {}).get("nri_balloon", ""),
@@ -107,10 +121,11 @@ def _contradictions(document: Mapping[str, Any], source: str) -> list[Problem]:
         if times[entry["name"]] > 1:
             message = f"the name {entry['name']!r} is used {times[entry['name']]} times"
             problems.append(Problem(source, f"{key}.name", message, "every model has a name of its own"))
-        tp = entry.get("tp", 1)
-        if tp > entry["cpu"]:
-            message = f"{entry['cpu']} cores cannot serve tp={tp}: each rank needs a core"
-            problems.append(Problem(source, f"{key}.cpu", message, f"at least {tp}"))
+        ranks = entry.get("tp", 1) * entry.get("pp", 1) * entry.get("dp", 1)
+        if ranks > entry["cpu"]:
+            sizes = " and ".join(f"{size}={entry[size]}" for size in ("tp", "pp", "dp") if entry.get(size, 1) > 1)
+            message = f"{entry['cpu']} cores cannot serve {sizes}: each rank needs a core"
+            problems.append(Problem(source, f"{key}.cpu", message, f"at least {ranks}"))
         raw = entry.get("raw", {}).get("nri_balloon")
         if raw is not None and not isinstance(raw, str):
             problems.append(Problem(source, f"{key}.raw.nri_balloon", "is not a text", "the name of a balloon type"))

@@ -26,7 +26,7 @@ from balloonist.sizeclass import SizeClass
 DIRECT_VARIABLES: Final = 1_500
 """Variables up to which a fleet is solved node by node."""
 
-ROUNDS: Final = 30
+ROUNDS: Final = 20
 """Rounds of column generation after which the bound reached is taken as it is."""
 
 PRICING_NODES: Final = 20

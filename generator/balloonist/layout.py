@@ -184,10 +184,10 @@ def _uneven_shares(environment: Environment) -> list[Problem]:
         Problem(
             str(environment.path / "models.yaml"),
             model.name,
-            f"{model.cpu} cores do not divide into {model.tp} equal shares: the balloon has {model.size_class.cores}",
+            f"{model.cpu} cores are no {model.ranks} equal shares: the balloon has {model.size_class.cores}",
             f"cpu: {model.size_class.cores} says the same and needs no rounding",
             "warning",
         )
         for model in environment.models
-        if model.cpu % model.tp
+        if model.cpu % model.ranks
     ]

@@ -34,8 +34,8 @@ def check(model: Model, view: View, landing: NumaSet, running: Sequence[NumaSet]
         verdicts.append(Verdict("memory", "warning", message, nearest="give its parameters_b or memory_gib"))
     if not pinned:
         return [*verdicts, _whole_node(model, view, memory, taken)]
-    numa_nodes = landing or _roomiest(view, model.tp, taken)
-    ranks = max(1, model.tp)
+    numa_nodes = landing or _roomiest(view, model.ranks, taken)
+    ranks = max(1, model.ranks)
     for numa in numa_nodes:
         # A model that spilled has its memory on more NUMA nodes than it has ranks.
         share = memory.gib if len(numa_nodes) <= ranks else memory.gib * ranks / len(numa_nodes)
@@ -67,11 +67,11 @@ def _without_cpus(view: View) -> str:
 
 def _whole_node(model: Model, view: View, memory: RankMemory, taken: Mapping[int, float]) -> Verdict:
     """Without pinning the kernel takes memory wherever there is some: all of it counts."""
-    need = memory.gib * model.tp
+    need = memory.gib * model.ranks
     has = sum(view.memory_gib.values())
     used = sum(taken.values())
     message = (
-        f"it needs {need:.1f} GiB ({model.tp} x {memory.gib:.1f}: {memory.parts}); memory is not pinned and"
+        f"it needs {need:.1f} GiB ({model.ranks} x {memory.gib:.1f}: {memory.parts}); memory is not pinned and"
         f" {view.name} has {has:.1f} GiB{f', of which {used:.1f} are in use by models' if used else ''}"
     )
     if need > has - used:

@@ -9,6 +9,7 @@ from typing import Final
 from balloonist import heads
 from balloonist.catalog import Model
 from balloonist.modelmemory import kv_cache, kv_needed_gib
+from balloonist.sizeclass import tp_name
 from balloonist.verdict import Verdict
 
 BINDING: Final = "VLLM_CPU_OMP_THREADS_BIND"
@@ -17,7 +18,19 @@ RESERVED_CPUS: Final = "VLLM_CPU_NUM_OF_RESERVED_CPU"
 
 def check(model: Model, tp_on_nodes: Iterable[int]) -> tuple[Verdict, ...]:
     """All of them; ``tp_on_nodes`` are the TP sizes that any of the nodes asked can serve."""
-    return (*_heads(model, tp_on_nodes), *_kv_cache(model), *_binding(model), *_shared_memory(model))
+    return (*_ranks(model), *_heads(model, tp_on_nodes), *_kv_cache(model), *_binding(model), *_shared_memory(model))
+
+
+def _ranks(model: Model) -> Iterator[Verdict]:
+    if model.layers is not None and model.layers < model.pp:
+        message = f"{model.layers} layers cannot be split into {model.pp} pipeline stages"
+        yield Verdict("layers", "error", message, nearest=f"pp <= {model.layers}")
+    if model.stages > 1:
+        message = (
+            f"tp {model.tp} x pp {model.pp} x dp {model.dp} are {model.ranks} ranks, each on a NUMA node of its own:"
+            f" the balloon is one of {model.ranks} NUMA nodes, type {tp_name(model.ranks)}"
+        )
+        yield Verdict("ranks", "note", message)
 
 
 def _heads(model: Model, tp_on_nodes: Iterable[int]) -> Iterator[Verdict]:
@@ -65,8 +78,8 @@ def _binding(model: Model) -> Iterator[Verdict]:
         return
     if binding not in ("auto", "nobind"):
         ranks = len(binding.split("|"))
-        if ranks != model.tp:
-            message = f"{BINDING}={binding!r} has lists for {ranks} ranks, tp is {model.tp}"
+        if ranks != model.ranks:
+            message = f"{BINDING}={binding!r} has lists for {ranks} ranks, the pod has {model.ranks}"
             yield Verdict("binding", "error", message, nearest=away)
         elif reserved is not None:
             message = f"{BINDING}={binding!r} is an explicit list: vLLM then ignores {RESERVED_CPUS}={reserved}"
@@ -81,9 +94,9 @@ def _binding(model: Model) -> Iterator[Verdict]:
 
 
 def _shared_memory(model: Model) -> Iterator[Verdict]:
-    if model.tp > 1:
+    if model.ranks > 1:
         message = (
-            f"the {model.tp} ranks exchange data through /dev/shm, of which a container has 64 MiB: the pod needs an"
+            f"the {model.ranks} ranks exchange data through /dev/shm, of which a container has 64 MiB: the pod needs an"
             " emptyDir with medium Memory there (vLLM's images are run with 4 GiB)"
         )
         yield Verdict("shm", "note", message)

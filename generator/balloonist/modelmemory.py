@@ -1,7 +1,8 @@
 """How much memory one rank of a model needs: its share of the weights, its KV cache, and what the process takes.
 
-Each rank of vLLM on CPUs loads 1/TP of the weights and then reserves VLLM_CPU_KVCACHE_SPACE for itself. Both must fit
-the NUMA node that the rank is bound to, else the worker is killed (vllm-project/vllm#15800). Units: GiB (2**30 bytes).
+Each rank of vLLM on CPUs loads 1/(TP x PP) of the weights (a data-parallel copy all of them once more), then reserves
+VLLM_CPU_KVCACHE_SPACE for itself. Both must fit the NUMA node that the rank is bound to, else the worker is killed
+(vllm-project/vllm#15800). Units: GiB (2**30 bytes).
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ class RankMemory:
 def rank_memory(model: Model) -> RankMemory | None:
     """What each rank of the model needs; None where neither ``memory_gib`` nor ``parameters_b`` is known."""
     if model.memory_gib is not None:
-        share = model.memory_gib / model.tp
-        return RankMemory(share, f"memory_gib {model.memory_gib:g} / tp {model.tp}", rest_gib=share)
+        share = model.memory_gib / model.ranks
+        return RankMemory(share, f"memory_gib {model.memory_gib:g} / {model.ranks} ranks", rest_gib=share)
     weights = weights_gib(model)
     if weights is None:
         return None
     kv_gib, reason = kv_cache(model)
-    share = weights / model.tp
-    shared = f" / tp {model.tp}" if model.tp > 1 else ""
+    share = weights / (model.tp * model.pp)
+    shared = "".join(f" / {name} {size}" for name, size in (("tp", model.tp), ("pp", model.pp)) if size > 1)
     parts = f"weights {weights:.1f}{shared} + KV cache {kv_gib} ({reason}) + overhead {OVERHEAD_GIB:g}"
     return RankMemory(share + kv_gib + OVERHEAD_GIB, parts, kv_gib, share + OVERHEAD_GIB)
 
@@ -97,4 +98,5 @@ def kv_needed_gib(model: Model) -> float | None:
     if not (tokens and layers and kv_heads and head_dim):
         return None
     width = DTYPE_BYTES[model.dtype or "bfloat16"]
+    layers = -(-layers // model.pp)  # each pipeline stage caches its own layers
     return 2 * layers * kv_heads_per_rank(model.tp, kv_heads) * head_dim * width * tokens / GIB

@@ -57,15 +57,15 @@ class Finder:
             yield f"fits with balloon type {view.type_of(model.size_class)}"
 
     def _other_tp(self, model: Model, view: View) -> Iterator[str]:
-        for tp in sorted(view.node.offer.sets, key=lambda tp: (abs(tp - model.tp), -tp)):
-            if tp != model.tp and tp <= model.cpu:
+        for tp in _tp_sizes(model, view):
+            if tp != model.tp and tp * model.stages <= model.cpu:
                 how = self._fits(replace(model, tp=tp), view)
                 if how is not None:
                     yield f"fits with tp={tp}{how}"
                     return
 
     def _other_cpu(self, model: Model, view: View) -> Iterator[str]:
-        planned = {balloon.size_class for balloon in view.node.placed if balloon.size_class.tp == model.tp}
+        planned = {balloon.size_class for balloon in view.node.placed if balloon.size_class.tp == model.ranks}
         for item in sorted(planned, key=lambda item: abs(item.cores - model.cpu)):
             if item != model.size_class and self.accepts(replace(model, cpu=item.cores), view):
                 yield f"fits with cpu={item.cores}"
@@ -81,14 +81,14 @@ class Finder:
         With fewer cores a balloon may land on another NUMA node, whose memory is too small. The elastic layout is
         simulated, which is too slow for every number.
         """
-        if view.fixed and all(self._fits_anew(model, view, cores) for cores in range(1, most // model.tp + 1)):
+        if view.fixed and all(self._fits_anew(model, view, cores) for cores in range(1, most // model.ranks + 1)):
             return f"cpu <= {most}{NEW_PLAN}"
         return f"cpu={most}{self._fits(replace(model, cpu=most), view)}"
 
     def _fits_anew(self, model: Model, view: View, cores: int) -> bool:
         """Whether the model with so many cores for each rank fits with a plan made for it."""
-        anew = with_balloon_for(view, SizeClass(model.tp, cores))
-        return anew is not None and self.accepts(replace(model, cpu=cores * model.tp), anew)
+        anew = with_balloon_for(view, SizeClass(model.ranks, cores))
+        return anew is not None and self.accepts(replace(model, cpu=cores * model.ranks), anew)
 
     def _most_cores(self, model: Model, view: View) -> int:
         """The most cores below the model's that fit, a multiple of tp; 0 for none.
@@ -99,14 +99,14 @@ class Finder:
         def works(cores: int) -> bool:
             if view.fixed and view.config.cpu_policy == "nri-balloons":
                 return self._fits_anew(model, view, cores)
-            return self.accepts(replace(model, cpu=cores * model.tp), view)
+            return self.accepts(replace(model, cpu=cores * model.ranks), view)
 
-        limit = MAX_CONTAINER_CPUS // view.node.topology.threads_per_core // model.tp
+        limit = MAX_CONTAINER_CPUS // view.node.topology.threads_per_core // model.ranks
         low, high = 0, min(model.size_class.cores_per_rank - 1, limit)
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if works(middle) else (low, middle - 1)
-        return low * model.tp
+        return low * model.ranks
 
     def _smaller_kv(self, model: Model, view: View) -> Iterator[str]:
         memory = rank_memory(model)
@@ -125,12 +125,19 @@ class Finder:
 
     def _two_changes(self, model: Model, view: View) -> Iterator[str]:
         """Another TP together with fewer cores, for models that no single change helps."""
-        for tp in sorted(view.node.offer.sets, key=lambda tp: (abs(tp - model.tp), -tp)):
-            changed = replace(model, tp=tp, cpu=max(model.cpu, tp))
+        for tp in _tp_sizes(model, view):
+            changed = replace(model, tp=tp, cpu=max(model.cpu, tp * model.stages))
             most = self._most_cores(changed, view)
             if most:
                 yield f"fits with tp={tp} and {self._cpu_text(changed, view, most)}"
                 return
+
+
+def _tp_sizes(model: Model, view: View) -> list[int]:
+    """TP sizes for which all ranks of the model have NUMA nodes here, the nearest to the model's own first."""
+    counts = view.node.offer.sets
+    sizes = [count // model.stages for count in counts if count % model.stages == 0]
+    return sorted(sizes, key=lambda tp: (abs(tp - model.tp), -tp))
 
 
 def with_balloon_for(view: View, item: SizeClass) -> View | None:
@@ -144,12 +151,14 @@ def with_balloon_for(view: View, item: SizeClass) -> View | None:
     packing = pack(offer.free, offer.sets, wanted)
     if packing.unplaced:
         return None
-    # The order in which the plan lists balloons is that of policyspec and of the plugin.
     rank = {(tp, item): index for tp, sets in offer.sets.items() for index, item in enumerate(sets)}
-    placed = tuple(sorted(packing.placed, key=lambda one: (one.size_class, rank[one.size_class.tp, one.numa_nodes])))
     names = dict(view.names)
     for one in wanted:
         names.setdefault(one, f"{tp_name(one.tp)}-c{one.cores}")
+    order = {item: index for index, item in enumerate(names)}  # as the layout lists balloons, and the plugin makes them
+    placed = tuple(
+        sorted(packing.placed, key=lambda one: (order[one.size_class], rank[one.size_class.tp, one.numa_nodes]))
+    )
     running = tuple(replace(one, numa_nodes=()) for one in view.running)
     node = replace(view.node, placed=placed, left=dict(packing.left))
     return replace(view, node=node, names=names, running=running, planned_anew=True)

@@ -67,7 +67,7 @@ def _running(entry: Mapping[str, Any], models: Mapping[str, Model]) -> Running:
         return Running(entry["node"], str(item), item, entry.get("balloon", ""), rank_gib, numa_nodes)
     model = models[entry["model"]]
     memory = rank_memory(model)
-    rank_gib = gib / model.tp if gib is not None else memory.gib if memory else None
+    rank_gib = gib / model.ranks if gib is not None else memory.gib if memory else None
     balloon = entry.get("balloon") or model.balloon
     return Running(
         entry["node"], model.name, model.size_class, balloon, rank_gib, numa_nodes, extra_milli(model, running=True)

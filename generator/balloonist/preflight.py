@@ -74,7 +74,7 @@ def preflight(
     """
     check = _Checks(fleet, running, type_name or model.balloon)
     asked = [node for node in fleet.nodes if nodes is None or node.topology.node in nodes]
-    sizes = {tp for node in asked for tp in node.offer.sets}
+    sizes = {ranks // model.stages for node in asked for ranks in node.offer.sets if ranks % model.stages == 0}
     of_model = modelchecks.check(model, sizes)
     answers = [check.answer(model, check.view(node)) for node in asked]
     elsewhere = check.elsewhere(model, fleet.nodes, answers)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from balloonist import config, environment, modelconfig, placements, preflight, report
+from balloonist import config, environment, modelconfig, placements, preflight, report, vllmsettings
 from balloonist.catalog import Model
 from balloonist.environment import Environment
 from balloonist.environmentcli import environment_option, output_option
@@ -96,8 +96,9 @@ def preflight_command(
         answer = preflight.warned(answer)
     if form == "table":
         _print(answer)
+        _print_settings(vllmsettings.settings(model))
     else:
-        report.emit(preflight.as_data(answer), form)
+        report.emit({**preflight.as_data(answer), "vllm": vllmsettings.as_data(model)}, form)
     sys.exit(0 if answer.fits or lenient else 1)
 
 
@@ -162,6 +163,11 @@ def _print(answer: Answer) -> None:
         console.print(f"{len(kinds) - _SHOWN_NODES} more kinds of nodes are not shown: use --node, or -o json")
     yes = sum(node.fits for node in answer.nodes) if not any(not verdict.ok for verdict in answer.verdicts) else 0
     console.print(f"{escape(answer.model)}: fits on {yes} of {len(answer.nodes)} nodes")
+
+
+def _print_settings(chosen: vllmsettings.Settings) -> None:
+    environment = " ".join(f"{name}={value}" for name, value in chosen.environment)
+    click.echo(" ".join(["vLLM:", environment, *chosen.arguments]))
 
 
 def _print_verdicts(console: Console, verdicts: Iterable[Verdict]) -> None:

@@ -50,7 +50,7 @@ def render(environment: Environment, fleet: Fleet) -> dict[str, str]:
     if found:
         raise ProblemError(found)
     if fleet.config.cpu_policy == "kubelet-static":
-        tp_sizes = [model.tp for model in environment.models]
+        tp_sizes = [model.ranks for model in environment.models]
         for node in fleet.nodes:
             documents[f"{KUBELET_DIRECTORY}/{node.topology.node}.yaml"] = kubelet.fragment(node, tp_sizes)
     return {name: HEADER + yamlfile.dump(document) for name, document in sorted(documents.items())}
