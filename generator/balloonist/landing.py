@@ -28,7 +28,8 @@ NAMESPACE = "llm"
 @dataclass(frozen=True)
 class View:
     """One node as the pre-flight sees it. ``memory_gib`` is that of each NUMA node; ``kind`` is equal for nodes with
-    equal CPUs, reservation and plan. ``planned_anew`` marks a plan that does not exist yet."""
+    equal CPUs, reservation and plan. ``planned_anew`` marks a plan that does not exist yet. ``system_milli`` is what
+    pods that are no models ask for, in thousandths of a CPU, where that is known."""
 
     node: NodeLayout
     config: Config
@@ -37,6 +38,7 @@ class View:
     memory_gib: Mapping[int, float]
     kind: int
     planned_anew: bool = False
+    system_milli: int = 0
 
     @property
     def name(self) -> str:

@@ -99,12 +99,12 @@ def _whole_node(model: Model, view: View) -> Iterator[Verdict]:
 
 def _other_containers(model: Model, view: View) -> Iterator[Verdict]:
     """Containers without an annotation run on the reserved CPUs, which grow only into what no balloon holds."""
-    milli = extra_milli(model) + sum(one.reserved_milli for one in view.running)
-    if view.config.cpu_policy != "nri-balloons" or not extra_milli(model):
+    milli = extra_milli(model) + sum(one.reserved_milli for one in view.running) + view.system_milli
+    if view.config.cpu_policy != "nri-balloons" or not (extra_milli(model) or view.system_milli):
         return
     reserved = len(view.node.reserved)
     spare = _spare_cpus(view)
-    wanted = f"other containers of the model and of what runs ask for {milli / 1000:g} CPUs, {reserved} are reserved"
+    wanted = f"containers that are no model servers ask for {milli / 1000:g} CPUs, {reserved} are reserved"
     if milli <= reserved * 1000:
         yield Verdict("reserved", "ok", wanted)
     elif view.config.hard_cap or (view.fixed and milli > (reserved + spare) * 1000):

@@ -67,12 +67,14 @@ def preflight(
     nodes: Sequence[str] | None = None,
     type_name: str = "",
     models: Sequence[Model] = (),
+    system_milli: Mapping[str, int] | None = None,
 ) -> Answer:
     """Check ``model`` on the nodes asked (None: all) beside what is ``running``.
 
     ``type_name`` overrides the balloon type; ``models`` is the catalog, against which planned memory is summed up.
+    ``system_milli`` is what other pods ask for by node, in thousandths of a CPU, where that is known.
     """
-    check = _Checks(fleet, running, type_name or model.balloon)
+    check = _Checks(fleet, running, type_name or model.balloon, system_milli or {})
     asked = [node for node in fleet.nodes if nodes is None or node.topology.node in nodes]
     sizes = {ranks // model.stages for node in asked for ranks in node.offer.sets if ranks % model.stages == 0}
     of_model = modelchecks.check(model, sizes)
@@ -88,9 +90,12 @@ def preflight(
 class _Checks:
     """One run: the views of the nodes, and what alike nodes share."""
 
-    def __init__(self, fleet: Fleet, running: Sequence[Running], type_name: str) -> None:
+    def __init__(
+        self, fleet: Fleet, running: Sequence[Running], type_name: str, system_milli: Mapping[str, int]
+    ) -> None:
         self._fleet = fleet
         self._type_name = type_name
+        self._system_milli = system_milli
         self._lander = Lander()
         self._running: defaultdict[str, list[Running]] = defaultdict(list)
         for one in running:
@@ -107,7 +112,15 @@ class _Checks:
             kind = self._kinds.setdefault(_kind(node), len(self._kinds))
             memory = {numa.id: numa.memory_mib / 1024 for numa in node.topology.numa_nodes}
             running = tuple(self._running[name])
-            self._views[name] = View(node, self._fleet.config, self._fleet.names, running, memory, kind)
+            self._views[name] = View(
+                node,
+                self._fleet.config,
+                self._fleet.names,
+                running,
+                memory,
+                kind,
+                system_milli=self._system_milli.get(name, 0),
+            )
         return self._views[name]
 
     def answer(self, model: Model, view: View) -> NodeAnswer:

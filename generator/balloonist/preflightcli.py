@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from balloonist import config, environment, modelconfig, placements, preflight, report, vllmsettings
+from balloonist import config, environment, livepods, modelconfig, placements, preflight, report, vllmsettings
 from balloonist.catalog import Model
 from balloonist.environment import Environment
 from balloonist.environmentcli import environment_option, output_option
-from balloonist.placements import Running
+from balloonist.layout import Fleet
+from balloonist.livepods import Live
 from balloonist.problem import problem
 from balloonist.verdict import Answer, NodeAnswer, Verdict
 
@@ -60,6 +62,8 @@ Exit codes: 0 it fits on at least one of the nodes, 1 it fits on none or the inp
 @click.option("--node", "names", multiple=True, metavar="NAME", help="Only this node; may be given several times.")
 @click.option("--all-nodes", is_flag=True, help="Every node of the environment (so it is without --node).")
 @click.option("--placements", "placements_path", type=_FILE, metavar="FILE", help="What runs already (see below).")
+@click.option("--live", is_flag=True, help="Take what runs already from the pods of the cluster.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig for --live.")
 @click.option(
     "--model-config", "config_path", type=_FILE, metavar="config.json", help="The model's own config: heads, dtype."
 )
@@ -71,6 +75,8 @@ def preflight_command(
     names: tuple[str, ...],
     all_nodes: bool,
     placements_path: Path | None,
+    live: bool,
+    context: str | None,
     config_path: Path | None,
     form: str,
 ) -> None:
@@ -91,7 +97,9 @@ def preflight_command(
     model = _model(loaded, model_name, config_path)
     loaded = replace(loaded, models=tuple(model if one.name == model.name else one for one in loaded.models))
     asked = _nodes(loaded, names)
-    answer = _answer(loaded, model, asked, _running(loaded, placements_path))
+    if live and placements_path:
+        raise click.UsageError("--live and --placements exclude each other")
+    answer = _answer(loaded, model, asked, partial(_cluster, context) if live else partial(_file, placements_path))
     if lenient:
         answer = preflight.warned(answer)
     if form == "table":
@@ -131,14 +139,34 @@ def _nodes(loaded: Environment, names: tuple[str, ...]) -> tuple[str, ...] | Non
     return names or None
 
 
-def _running(loaded: Environment, path: Path | None) -> tuple[Running, ...]:
-    return () if path is None else placements.read(path, loaded.models, [node.node for node in loaded.nodes])
+Source = Callable[[Environment, Fleet], Live]
+"""Where what runs already is read from."""
 
 
-def _answer(loaded: Environment, model: Model, asked: tuple[str, ...] | None, running: tuple[Running, ...]) -> Answer:
+def _file(path: Path | None, loaded: Environment, fleet: Fleet) -> Live:
+    names = [node.topology.node for node in fleet.nodes]
+    return Live(() if path is None else placements.read(path, loaded.models, names), {})
+
+
+def _cluster(context: str | None, _: Environment, fleet: Fleet) -> Live:
+    from balloonist import cluster  # noqa: PLC0415 - costs start-up time
+
+    threads = {node.topology.node: node.topology.threads_per_core for node in fleet.nodes}
+    return livepods.read(cluster.pods(context), fleet.names, threads)
+
+
+def _answer(loaded: Environment, model: Model, asked: tuple[str, ...] | None, source: Source) -> Answer:
     fleet, impossible = preflight.fleet_for(loaded, model)
-    type_name = os.environ.get(BALLOON, "")
-    answer = preflight.preflight(fleet, model, running, nodes=asked, type_name=type_name, models=loaded.models)
+    live = source(loaded, fleet)
+    answer = preflight.preflight(
+        fleet,
+        model,
+        live.running,
+        nodes=asked,
+        type_name=os.environ.get(BALLOON, ""),
+        models=loaded.models,
+        system_milli=live.system_milli,
+    )
     return replace(answer, verdicts=(*impossible, *answer.verdicts))
 
 
