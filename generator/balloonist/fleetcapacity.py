@@ -92,4 +92,4 @@ def _fullest(kind: Kind, classes: Sequence[SizeClass], exact: bool) -> tuple[int
         return used, kind.offer.cores
     pattern, bound = fleetmix.best_pattern(kind, classes, [float(item.cores) for item in classes])
     better = sum(count * item.cores for count, item in zip(pattern, classes, strict=True))
-    return max(used, better), min(kind.offer.cores, int(bound + 1e-4))
+    return max(used, better), int(min(kind.offer.cores, bound + 1e-4))

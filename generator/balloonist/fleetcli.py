@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from balloonist import environment, fleetcapacity, fleetplan, layout, planfile, report
+from balloonist.config import PlannedBalloons
 from balloonist.environment import Environment
 from balloonist.environmentcli import environment_option, output_option
 from balloonist.fleetcapacity import FleetCapacity
@@ -107,13 +108,19 @@ def _models_of(demands: list[Demand], item: SizeClass) -> list[str]:
 
 
 def _refusals(planned: FleetPlan, demands: list[Demand], source: str) -> list[Problem]:
-    how = "proven" if planned.replicas_proven else "not proven" if planned.solver else NO_SOLVER
+    most = "at most " if planned.replicas_proven else ""
+    if planned.impossible:
+        how = "it is proven that not all fit"
+    elif planned.solver:
+        how = "the search was cut short: that they cannot all fit is not proven"
+    else:
+        how = f"this is {NO_SOLVER}"
     return [
         Problem(
             source,
             ", ".join(_models_of(demands, item.size_class)),
-            f"{item.wanted} replicas of {item.size_class} are declared, placed at most {item.placed} beside the others",
-            f"alone {item.alone} would fit; that no placement has more cores in use is {how}",
+            f"{item.wanted} replicas of {item.size_class} are declared, placed {most}{item.placed} beside the others",
+            f"alone {item.alone} would fit; {how}",
         )
         for item in planned.shortages
     ]
@@ -131,8 +138,7 @@ def _entries(planned: FleetPlan, demands: list[Demand]) -> dict[str, list[tuple[
 def _check(loaded: Environment, entries: dict[str, list[tuple[str, int]]], path: Path) -> list[Problem]:
     """Compute the layout with this plan before anything is written; returns its warnings."""
     plan = {
-        node: tuple(planfile.PlannedBalloons(count, model) for model, count in balloons)
-        for node, balloons in entries.items()
+        node: tuple(PlannedBalloons(count, model) for model, count in balloons) for node, balloons in entries.items()
     }
     settings = replace(loaded.config, plan=plan, plan_source=str(path))
     return list(layout.compute(replace(loaded, config=settings)).warnings)

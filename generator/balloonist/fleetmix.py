@@ -91,9 +91,12 @@ def best_pattern(
     """The pattern of one node that is worth most at these prices, and a proven bound on its worth."""
     program = Program()
     counts = _node(program, kind, classes, prices)
-    solution = fleetsolver.solve(program, integer=True, nodes=PRICING_NODES, gap=gap) if program.gains else None
+    nothing = (0,) * len(classes)
+    if not program.gains:
+        return nothing, 0.0
+    solution = fleetsolver.solve(program, integer=True, nodes=PRICING_NODES, gap=gap)
     if solution is None:
-        return (0,) * len(classes), 0.0
+        return nothing, math.inf
     return packable(kind, _pattern(solution, counts), classes), solution.bound
 
 
@@ -102,7 +105,7 @@ def _width(mix: Mix, kind: Kind) -> int:
 
 
 def _node(
-    program: Program, kind: Kind, classes: Sequence[SizeClass], prices: Sequence[float], floor: float = SMALL
+    program: Program, kind: Kind, classes: Sequence[SizeClass], prices: Sequence[float], floor: float = 0.0
 ) -> list[list[int]]:
     """Add one node to a program; returns the variables that count the balloons of each class."""
     load: dict[int, dict[int, float]] = {numa: {} for numa in kind.offer.free}
@@ -212,6 +215,7 @@ def _by_patterns(mix: Mix, start: Sequence[Mapping[Pattern, int]]) -> Answer | N
         new = False
         for weight in (STEADY, 0.0):
             mixed = [weight * old + (1 - weight) * now for old, now in zip(steady, prices, strict=True)]
+            mixed = [price if price > SMALL else 0.0 for price in mixed]
             worth, found = _price(mix, mixed, prices, rents, known)
             new = new or found
             if worth < bound:

@@ -2,7 +2,7 @@
 
 1. All declared replicas have a place, or the plan is refused with the numbers.
 2. The models without replicas get the same number of balloons each, the most that is possible (at most one with
-   ``nri_fill: once``); where not even one each is possible, as many models as possible get one.
+   ``nri_fill: once``); where not even one each was found, the largest that fit get one.
 3. What is left is filled with one more of each in catalog order, again and again; with ``once`` every node gets one
    of each where it fits.
 """
@@ -35,8 +35,9 @@ class Shortage:
 class FleetPlan:
     """Which nodes have which balloons. ``copies`` is the number that every model without replicas has at least.
 
-    ``bound`` is the most copies there could be; ``method`` says how each part was found. ``shortages`` is empty where
-    all replicas have a place; ``proven`` says whether no plan has more replicas or more copies.
+    ``bound`` is the most copies there could be, ``solver`` whether one was at hand. ``shortages`` is empty where all
+    replicas have a place. ``impossible`` says whether it is proven that they cannot all have one,
+    ``replicas_proven`` whether no plan has more cores of them, ``copies_proven`` whether none has more copies.
     """
 
     classes: tuple[SizeClass, ...]
@@ -44,6 +45,7 @@ class FleetPlan:
     shortages: tuple[Shortage, ...]
     copies: int | None
     bound: int | None
+    impossible: bool
     replicas_proven: bool
     copies_proven: bool
     solver: bool
@@ -83,14 +85,16 @@ def plan(kinds: Sequence[Kind], demands: Sequence[Demand], fill: Fill, *, solver
     """Plan the fleet; ``solver`` False does without one even if it is installed."""
     asked = task(kinds, demands)
     exact = fleetsolver.available() if solver is None else solver
-    filler, proven = _replicas(asked, exact)
+    filler, impossible, proven = _replicas(asked, exact)
     placed = filler.totals()
     if tuple(placed) != asked.declared:
-        return FleetPlan(asked.classes, filler.contents, _shortages(asked, placed), None, None, proven, False, exact)
+        return FleetPlan(
+            asked.classes, filler.contents, _shortages(asked, placed), None, None, impossible, proven, False, exact
+        )
     copies, bound = _copies(asked, filler, exact, fill)
     _fill_up(asked, filler, fill)
     sure = bound is None or copies == bound
-    return FleetPlan(asked.classes, filler.contents, (), copies, bound, True, sure, exact)
+    return FleetPlan(asked.classes, filler.contents, (), copies, bound, False, True, sure, exact)
 
 
 def most_copies(kinds: Sequence[Kind], classes: Sequence[SizeClass], mix: Pattern, *, solver: bool) -> tuple[int, int]:
@@ -100,21 +104,25 @@ def most_copies(kinds: Sequence[Kind], classes: Sequence[SizeClass], mix: Patter
     return copies or 0, bound or 0
 
 
-def _replicas(asked: _Task, exact: bool) -> tuple[Filler, bool]:
-    """All declared replicas, or as many cores of them as possible; and whether no more are possible."""
+def _replicas(asked: _Task, exact: bool) -> tuple[Filler, bool, bool]:
+    """All declared replicas, or as many cores of them as possible.
+
+    Also whether it is proven that not all are possible, and whether no more are.
+    """
     tried: list[Filler] = []
     for order in ("spread", "emptiest", "fullest"):
         filler = Filler(asked.kinds, asked.classes, order)
         complete = [filler.add(index) for index in asked.largest_first for _ in range(asked.declared[index])]
         if all(complete):
             filler.order = "spread"
-            return filler, True
+            return filler, False, True
         tried.append(filler)
     filler = max(tried, key=lambda filler: _gain(asked, filler))
     filler.order = "spread"
-    impossible = sum(map(_product, zip(asked.declared, asked.classes, strict=True))) > asked.cores
+    wanted = sum(map(_product, zip(asked.declared, asked.classes, strict=True)))
+    impossible = wanted > asked.cores or any(item.alone < item.wanted for item in _shortages(asked, filler.totals()))
     if not exact:
-        return filler, impossible
+        return filler, impossible, False
     wishes = [
         Wish(item.cores, count, {index: 1})
         for index, (item, count) in enumerate(zip(asked.classes, asked.declared, strict=True))
@@ -122,19 +130,21 @@ def _replicas(asked: _Task, exact: bool) -> tuple[Filler, bool]:
     ]
     nothing = (0,) * len(asked.classes)
     answer = fleetmix.solve(Mix(asked.kinds, asked.classes, nothing, wishes), _start(asked, tried))
-    if answer is None or answer.gain <= _gain(asked, filler):
-        return filler, answer is not None and _gain(asked, filler) >= answer.bound - 0.5
-    _take(filler, answer, asked.declared)
-    complete = [_add_missing(asked, filler, index) for index in asked.largest_first]
-    return filler, all(complete) or answer.proven
+    if answer is None:
+        return filler, impossible, False
+    if answer.gain > _gain(asked, filler):
+        _take(filler, answer, asked.declared)
+        for index in asked.largest_first:
+            _add_missing(asked, filler, index)
+    gain = _gain(asked, filler)
+    return filler, impossible or answer.bound < wanted - 0.5, gain == wanted or gain > answer.bound - 0.5
 
 
-def _add_missing(asked: _Task, filler: Filler, index: int) -> bool:
-    """Place what the patterns left over; True where all declared balloons of the class have a place."""
-    while filler.totals()[index] < asked.declared[index]:
-        if not filler.add(index):
-            return False
-    return True
+def _add_missing(asked: _Task, filler: Filler, index: int) -> None:
+    """Place what the patterns left over of one class, as far as there is room."""
+    missing = asked.declared[index] - filler.totals()[index]
+    while missing > 0 and filler.add(index):
+        missing -= 1
 
 
 def _product(pair: tuple[int, SizeClass]) -> int:

@@ -7,13 +7,14 @@ from functools import cache
 
 from balloonist.capacity import Capacity
 from balloonist.fleetkinds import Kind, kinds
+from balloonist.numasets import NumaSet
 from balloonist.packing import take
 from balloonist.sizeclass import SizeClass
 
 
 def offer(node: str, *free: int, pairs: bool = False) -> Capacity:
     """A node with these free cores by NUMA node; ``pairs`` offers TP 2 on neighbouring NUMA nodes too."""
-    sets = {1: tuple((numa,) for numa in range(len(free)))}
+    sets: dict[int, tuple[NumaSet, ...]] = {1: tuple((numa,) for numa in range(len(free)))}
     if pairs:
         sets[2] = tuple((numa, numa + 1) for numa in range(0, len(free) - 1, 2))
     return Capacity(node, 1, dict(enumerate(free)), sets)
@@ -26,7 +27,7 @@ def fleet(*offers: Capacity) -> list[Kind]:
 
 def fits(offers: Sequence[Capacity], wanted: Sequence[SizeClass]) -> bool:
     """Whether all balloons have a place somewhere, by trying every NUMA set of every node."""
-    sets = [{tp: found for tp, found in item.sets.items()} for item in offers]
+    sets = [dict(item.sets) for item in offers]
 
     @cache
     def place(index: int, state: tuple[tuple[int, ...], ...]) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.fleets import fleet, offer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machines import machines
 
 from balloonist import fleetcapacity
 from balloonist.capacity import capacity, why_not
@@ -16,6 +14,8 @@ from balloonist.packing import pack
 from balloonist.plan import Demand
 from balloonist.sizeclass import SizeClass
 from balloonist.topology import Topology
+from fleet.fleets import fleet, offer
+from machines import machines
 
 
 @settings(deadline=None, max_examples=60)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
-from fleet.fleets import fits, fleet, offer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from balloonist import fleetplan, fleetsolver
+from balloonist import fleetmix, fleetplan, fleetsolver
 from balloonist.capacity import Capacity
 from balloonist.packing import pack
 from balloonist.plan import Demand
 from balloonist.sizeclass import SizeClass
+from fleet.fleets import fits, fleet, offer
 
 
 def demands(*sizes: int, replicas: int | None = 1) -> list[Demand]:
@@ -39,6 +41,7 @@ def test_declared_replicas_are_placed_exactly_if_that_is_possible(
     planned = fleetplan.plan(fleet(*offers), asked, "all")
     assert (not planned.shortages) == fits(offers, items)
     assert planned.replicas_proven
+    assert planned.impossible == bool(planned.shortages)
     by_name = {item.node: item for item in offers}
     total = 0
     for node, pattern in fleetplan.by_node(planned).items():
@@ -76,10 +79,26 @@ def test_a_shortage_has_numbers_and_a_proof() -> None:
     assert planned.replicas_proven
 
 
-def test_without_a_solver_a_shortage_is_proven_only_by_counting_cores() -> None:
-    offers = fleet(offer("a", 10), offer("b", 10))
-    assert not fleetplan.plan(offers, demands(6, replicas=3), "all", solver=False).solver
-    assert fleetplan.plan(offers, demands(6, replicas=4), "all", solver=False).replicas_proven
+def test_without_a_solver_only_counting_proves_that_not_all_fit() -> None:
+    for replicas, sizes, counted in ((3, (6,), True), (1, (5, 4, 3, 2, 2, 2, 2), False)):
+        asked = demands(*sizes, replicas=replicas)
+        planned = fleetplan.plan(fleet(offer("a", 10), offer("b", 10)), asked, "all", solver=False)
+        assert (bool(planned.shortages), planned.impossible, planned.replicas_proven) == (True, counted, False)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(offers=small_fleets(), items=st.lists(classes, min_size=1, max_size=5))
+def test_patterns_never_claim_what_is_not_so(offers: list[Capacity], items: list[SizeClass]) -> None:
+    with mock.patch.object(fleetmix, "DIRECT_VARIABLES", -1):
+        declared = fleetplan.plan(fleet(*offers), [Demand(f"m{i}", item, 1) for i, item in enumerate(items)], "all")
+        many = fleetplan.plan(fleet(*offers), [Demand(f"m{i}", item) for i, item in enumerate(items[:3])], "all")
+    possible = fits(offers, items)
+    assert possible or declared.shortages
+    assert not (possible and declared.impossible)
+    assert many.copies is not None
+    assert many.bound is not None
+    assert fits(offers, items[:3] * many.copies)
+    assert not fits(offers, items[:3] * (many.bound + 1))
 
 
 def test_replicas_of_a_model_are_spread_over_nodes_and_models_share_packages() -> None:
