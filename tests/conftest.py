@@ -1,11 +1,19 @@
 """Fixtures for all tests: the pinned external tools. A missing one fails the test, it never skips it."""
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cluster.binaries import ToolMissingError, require_tool
 from cluster.schemas import builtin_schemas
+
+# A busy machine is no fault of a property, and CI repeats the same examples: a new one would fail an innocent change.
+settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("project"), derandomize=True)
+settings.register_profile("thorough", settings.get_profile("project"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "project"))
 
 
 def pinned(tool: str) -> Path:
