@@ -26,6 +26,7 @@ _CPU_FILES: Final = (
     "cpu_capacity",
 )
 _NODE_FILES: Final = ("cpulist", "distance", "meminfo")
+_ROOT_HINT: Final = "--root is the directory that holds sys/ and proc/ of a machine"
 
 
 def collect(root: Path, node: str) -> Topology:
@@ -39,7 +40,7 @@ def collect(root: Path, node: str) -> Topology:
 
 def is_live(root: Path) -> bool:
     """Whether ``root`` is this machine itself."""
-    return root.resolve() == Path("/")
+    return os.path.realpath(root) == "/"  # Path.resolve() fails on a loop of symbolic links
 
 
 def snapshot(root: Path) -> Snapshot:
@@ -47,9 +48,8 @@ def snapshot(root: Path) -> Snapshot:
 
     Raises :class:`ProblemError` where the tree is no Linux machine.
     """
-    if not (root / CPU).is_dir():
-        hint = "--root is the directory that holds sys/ and proc/ of a machine"
-        raise problem(str(root), "", f"has no {CPU}", hint)
+    if not _is_directory(root, CPU):
+        raise problem(str(root), "", f"has no {CPU}", _ROOT_HINT)
     cpus = _numbered(root, CPU, "cpu")
     nodes = _numbered(root, NODE, "node")
     files: dict[str, str] = {}
@@ -62,8 +62,16 @@ def snapshot(root: Path) -> Snapshot:
             continue
         if text is not None:
             files[path] = text
-    directories = frozenset([*cpus, *nodes, *([NODE] if (root / NODE).is_dir() else [])])
+    directories = frozenset([*cpus, *nodes, *([NODE] if _is_directory(root, NODE) else [])])
     return Snapshot(files, directories, tuple(problems), os.uname().machine if is_live(root) else "")
+
+
+def _is_directory(root: Path, path: str) -> bool:
+    try:
+        return (root / path).is_dir()
+    except OSError as error:  # no permission, or a name that is too long
+        message = f"{path} cannot be read: {error.strerror or error}"
+        raise problem(str(root), "", message, _ROOT_HINT) from None
 
 
 def _read(path: Path) -> str | None:

@@ -33,6 +33,7 @@ def assemble(snapshot: Snapshot, node: str) -> Topology:
     reader.raise_if_any()
     siblings = _siblings(reader, online, online | offline)
     numa = numa_nodes(reader, online, online | offline)
+    _check_distances(reader, numa)
     places = _places(reader, online)
     isolated = reader.cpuset(f"{CPU}/isolated")
     core_types = _core_types(reader, online)
@@ -43,8 +44,8 @@ def assemble(snapshot: Snapshot, node: str) -> Topology:
     topology = Topology(
         node=node,
         architecture=snapshot.architecture or cpuinfo.architecture(about),
-        kernel=_kernel(snapshot.files),
-        cpu_model=cpuinfo.cpu_model(about),
+        kernel=_line(_kernel(snapshot.files)),
+        cpu_model=_line(cpuinfo.cpu_model(about)),
         packages=_packages(places),
         numa_nodes=tuple(
             NumaNode(
@@ -120,6 +121,14 @@ def _siblings_path(reader: Reader, cpu: int) -> str:
     return newer if reader.has(newer) or not reader.has(older) else older
 
 
+def _check_distances(reader: Reader, numa: Iterable[Numa]) -> None:
+    for index, part in enumerate(numa):
+        own, nearest = part.distances[index], min(part.distances)
+        if own > nearest:
+            message = f"says that NUMA node {part.id} is {own} from itself and {nearest} from another"
+            reader.refuse(f"{NODE}/node{part.id}/distance", message, "the distance to itself is the smallest")
+
+
 def _places(reader: Reader, online: Cpuset) -> Places:
     directories = {cpu: f"{CPU}/cpu{cpu}/topology" for cpu in online}
     return {
@@ -183,6 +192,11 @@ def _capacities(reader: Reader, online: Cpuset) -> dict[int, int]:
 def _kernel(files: Mapping[str, str]) -> str:
     match = re.match(r"Linux version (\S+)", files.get("proc/version", ""))
     return files.get("proc/sys/kernel/osrelease") or (match[1] if match else "")
+
+
+def _line(text: str) -> str:
+    """The text without control characters, which firmware may put into a CPU's name."""
+    return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
 
 
 def _notes(topology: Topology, snapshot: Snapshot) -> Iterable[str]:

@@ -279,6 +279,10 @@ def _numbering_problems(topology: Topology, source: str) -> list[Problem]:
             problems.append(
                 Problem(source, f"numa_nodes[{index}].distances", message, "one distance to each NUMA node, in order")
             )
+        elif numa.distances[index] > min(numa.distances):
+            message = f"the distance to itself is {numa.distances[index]}, to another NUMA node {min(numa.distances)}"
+            hint = "in the order of numa_nodes; the own one is the smallest"
+            problems.append(Problem(source, f"numa_nodes[{index}].distances", message, hint))
     return problems
 
 
@@ -301,9 +305,7 @@ def _membership_problems(topology: Topology, online: Cpuset, source: str) -> lis
         problems.append(
             Problem(source, "packages", f"CPUs {unknown} are in a die but not online", "dies list online CPUs")
         )
-    for name, cpus in topology.core_types:
-        if unknown := cpus - online:
-            problems.append(Problem(source, f"core_types.{name}", f"CPUs {unknown} are not online"))
+    problems += _core_type_problems(topology, online, source)
     if unknown := topology.isolated - online - topology.offline:
         problems.append(Problem(source, "cpus.isolated", f"CPUs {unknown} are neither online nor offline"))
     if missing := online - seen:
@@ -314,4 +316,17 @@ def _membership_problems(topology: Topology, online: Cpuset, source: str) -> lis
         problems.append(Problem(source, "cpus.online", message, "cores list online CPUs only"))
     if both := online & topology.offline:
         problems.append(Problem(source, "cpus.offline", f"CPUs {both} are both online and offline"))
+    return problems
+
+
+def _core_type_problems(topology: Topology, online: Cpuset, source: str) -> list[Problem]:
+    """Every CPU of a core type is online, and of no other type."""
+    problems = [
+        Problem(source, f"core_types.{name}", f"CPUs {unknown} are not online")
+        for name, cpus in topology.core_types
+        if (unknown := cpus - online)
+    ]
+    kinds = [cpus for _, cpus in topology.core_types]
+    if sum(map(len, kinds)) != len(union(kinds)):
+        problems.append(Problem(source, "core_types", "a CPU is of more than one type", "each CPU is of one type"))
     return problems

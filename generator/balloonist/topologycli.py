@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import sys
@@ -133,7 +134,7 @@ def _default_name(root: Path, *, live: bool) -> str:
 
     This host's name would be wrong for a recorded tree.
     """
-    name = socket.gethostname() if live else root.resolve().name
+    name = socket.gethostname() if live else Path(os.path.realpath(root)).name
     if not live:
         with contextlib.suppress(OSError):  # most recordings have none
             name = (root / "etc/hostname").read_text(encoding="utf-8", errors="replace").strip() or name

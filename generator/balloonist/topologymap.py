@@ -24,6 +24,7 @@ SPLIT: Final = "r"
 FREE: Final = "."
 PARTIAL: Final = "-"
 EFFICIENCY: Final = "e"
+SHARED: Final = "*"
 
 LETTERS: Final = [letter for letter in ascii_uppercase if letter != RESERVED] + [
     letter for letter in ascii_lowercase if letter not in (SPLIT, EFFICIENCY)
@@ -60,9 +61,9 @@ class _Drawing:
         """The one character that says whose a core is."""
         if core.cpus <= self.reserved:
             return RESERVED
-        for letter, cpus in self.marks.values():
-            if not core.cpus.isdisjoint(cpus):
-                return letter
+        letters = [letter for letter, cpus in self.marks.values() if not core.cpus.isdisjoint(cpus)]
+        if letters:
+            return letters[0] if len(letters) == 1 else SHARED
         if not core.cpus.isdisjoint(self.reserved):
             return SPLIT
         if core.cpus <= self.efficiency:
@@ -90,10 +91,12 @@ def draw(
     marks = {name: (letter, cpus) for (name, cpus), letter in zip((owners or {}).items(), letters, strict=False)}
     limit = max(_NARROWEST, min(_STRIP + 4, width - 2 * BORDERS))
     drawing = _Drawing(topology, reserved, marks, limit, unicode)
+    sentence, *matrix = distances.lines(topology, width)
     picture = [*_map(drawing, width), *flow(_legend(drawing), width, "   ")]
     return Group(
         *(Text(line) for line in _summary(drawing)),
-        *(Text(line, no_wrap=True) for line in distances.lines(topology, width)),
+        Text(sentence),
+        *(Text(line, no_wrap=True) for line in matrix),
         Text("\n", no_wrap=True, overflow="crop").join(picture),
         *(Text(line) for line in _remarks(topology, width)),
     )
@@ -109,10 +112,11 @@ def _map(drawing: _Drawing, width: int) -> list[Text]:
     groups = _groups(drawing.topology)
     heights = [[len(contents[numa.id]) + BORDERS for numa in group] for group in groups]
     outer_columns, columns = _best_columns(heights, inner, width)
-    for members in _levels(groups, columns):  # what stands on one level is equally tall
-        tallest = max(len(contents[numa.id]) for numa in members)
-        for numa in members:
-            contents[numa.id] += [Text()] * (tallest - len(contents[numa.id]))
+    for row in _chunks(groups, outer_columns):
+        for members in _levels(row, columns):  # what stands on one level is equally tall
+            tallest = max(len(contents[numa.id]) for numa in members)
+            for numa in members:
+                contents[numa.id] += [Text()] * (tallest - len(contents[numa.id]))
     boxes = {numa.id: frame(titles[numa.id], contents[numa.id], inner, drawing.unicode) for numa in numa_nodes}
     packages = [
         frame(
@@ -153,10 +157,10 @@ def _best_columns(heights: Sequence[Sequence[int]], inner: int, width: int) -> t
         package_width = grid_width(inner + BORDERS, columns) + BORDERS
         if (packages, columns) != (1, 1) and grid_width(package_width, packages) > width:
             continue
-        tall = sum(max(level) for level in _levels(heights, columns)) + BORDERS
-        rows = -(-len(heights) // packages)
+        rows = _chunks(heights, packages)
+        tall = sum(BORDERS + sum(max(level) for level in _levels(row, columns)) for row in rows)
         gaps = -members % columns + -len(heights) % packages
-        choices.append((rows * tall, gaps, -packages, columns))
+        choices.append((tall, gaps, -packages, columns))
     _, _, packages, columns = min(choices)
     return -packages, columns
 
@@ -167,6 +171,10 @@ def _levels(groups: Sequence[Sequence[_Item]], columns: int) -> Iterable[list[_I
         yield [item for group in groups for item in group[start : start + columns]]
 
 
+def _chunks(items: Sequence[_Item], size: int) -> list[Sequence[_Item]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
 def _package_title(drawing: _Drawing, group: Sequence[NumaNode]) -> str:
     ids = sorted({package for numa in group for package in numa.packages})
     dies = [len(package.dies) for package in drawing.topology.packages if package.id in ids]
@@ -175,8 +183,11 @@ def _package_title(drawing: _Drawing, group: Sequence[NumaNode]) -> str:
 
 
 def _numa_title(drawing: _Drawing, numa: NumaNode) -> str:
+    """Number, memory and CPUs; on a narrow terminal only what fits whole."""
     cpus = _count(len(numa.cpus), "CPU") if numa.cores else ""
-    return drawing.dotted(f"NUMA {numa.id}", memory(numa.memory_mib), cpus)
+    parts = [f"NUMA {numa.id}", memory(numa.memory_mib), cpus]
+    titles = [drawing.dotted(*parts[:count]) for count in (3, 2, 1)]
+    return next((title for title in titles if len(title) + 4 <= drawing.limit), titles[-1])
 
 
 def memory(mib: int) -> str:
@@ -189,18 +200,21 @@ def _numa_lines(drawing: _Drawing, numa: NumaNode) -> list[Text]:
         return [Text("memory only" if numa.memory_mib else "empty")]
     marked = [(drawing.mark(core), core) for core in numa.cores]
     if len(marked) <= _CORES_WITH_IDS:
-        cells = [Text.assemble((mark, _style(mark)), f" {core.cpus.listing}") for mark, core in marked]
+        cells = [Text.assemble((mark, _style(mark)), f" {_ids(core.cpus)}") for mark, core in marked]
         wide = max(cell.cell_len for cell in cells)
         if wide <= drawing.limit:
             for cell in cells:
                 cell.pad_right(wide - cell.cell_len)
             beside = min(max(1, (drawing.limit + 2) // (wide + 2)), 4)
-            rows = [cells[start : start + beside] for start in range(0, len(cells), beside)]
-            return [Text("  ").join(row) for row in rows]
-    strip = Text.assemble(*((mark, _style(mark)) for mark, _ in marked))
-    step = min(_STRIP, drawing.limit)
-    lines = [strip[start : start + step] for start in range(0, len(strip), step)]
-    return lines + _runs(marked, drawing.limit)
+            return [Text("  ").join(row) for row in _chunks(cells, beside)]
+    rows = _chunks(marked, min(_STRIP, drawing.limit))
+    strips = [Text.assemble(*((mark, _style(mark)) for mark, _ in row)) for row in rows]
+    return strips + _runs(marked, drawing.limit)
+
+
+def _ids(cpus: Cpuset) -> str:
+    """The siblings of a core: ``0,96``, but ``0-7`` where eight of them stand in a row."""
+    return min(cpus.listing, cpus.text, key=len)
 
 
 def _runs(marked: Sequence[tuple[str, Core]], limit: int) -> list[Text]:
@@ -226,7 +240,7 @@ def wrapped(cpus: Cpuset, width: int) -> list[str]:
 
 
 def _style(mark: str) -> str:
-    if mark in (RESERVED, SPLIT):
+    if mark in (RESERVED, SPLIT, SHARED):
         return "bold red"
     if mark in (FREE, PARTIAL, EFFICIENCY):
         return "dim"
@@ -241,7 +255,7 @@ def _summary(drawing: _Drawing) -> Iterable[str]:
     numbering = ""
     if threads > 1:
         example = next(core.cpus for core in topology.cores if len(core.cpus) == threads)
-        numbering = f", siblings such as {example.listing}"
+        numbering = f", siblings such as {_ids(example)}"
     yield (
         f"{_count(len(topology.packages), 'package')}, {_count(len(topology.numa_nodes), 'NUMA node')}, "
         f"{memory(sum(numa.memory_mib for numa in topology.numa_nodes))}, "
@@ -258,6 +272,7 @@ def _legend(drawing: _Drawing) -> list[Text]:
         (FREE, "free core"),
         (PARTIAL, "core with fewer online threads than the others"),
         (EFFICIENCY, "efficiency core"),
+        (SHARED, "core of several owners"),
     )
     entries = [(mark, f"{meaning} ({used[mark]})") for mark, meaning in fixed if used[mark]]
     entries += [

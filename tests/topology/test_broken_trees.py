@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -93,6 +93,7 @@ FAULTS: dict[str, tuple[Edit, str, str]] = {
     "distance too short": (set_to(f"{NODE}/node1/distance", "21"), f"{NODE}/node1/distance", "says '21'"),
     "distance no numbers": (set_to(f"{NODE}/node1/distance", "a b"), f"{NODE}/node1/distance", "says 'a b'"),
     "distance too large": (set_to(f"{NODE}/node1/distance", "256 10"), f"{NODE}/node1/distance", "to 255"),
+    "distances swapped": (set_to(f"{NODE}/node1/distance", "10 21"), f"{NODE}/node1/distance", "is 21 from itself"),
     "distance cut off": (set_to(f"{NODE}/node0/distance", "10 2"), f"{NODE}/node0/distance", "10 (local)"),
 }
 
@@ -165,6 +166,33 @@ def test_directory_that_is_no_machine(tmp_path: Path, tree: str) -> None:
 def test_directory_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="has no sys/devices/system/cpu"):
         sysfs.collect(tmp_path / "nowhere", "w1")
+
+
+def test_root_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is too long, a loop of symbolic links, a directory without permission: a sentence each."""
+    with pytest.raises(ProblemError, match="cannot be read: File name too long"):
+        sysfs.collect(tmp_path / ("a" * 300), "w1")
+    (tmp_path / "loop").symlink_to("loop")
+    assert not sysfs.is_live(tmp_path / "loop")
+    with pytest.raises(ProblemError, match="has no sys/devices/system/cpu"):
+        sysfs.collect(tmp_path / "loop", "w1")
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(ProblemError, match="cannot be read: Permission denied"):
+        sysfs.collect(tmp_path, "w1")
+
+
+def test_directory_of_cpus_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    write(tmp_path, good())
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(ProblemError, match=f"{CPU}: cannot be read: Permission denied"):
+        sysfs.collect(tmp_path, "w1")
 
 
 def test_empty_numa_directory(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,6 +76,20 @@ PICTURES = {
     ),
     "512-cpus": Picture(machine(2, 4, 32), width=120, reserved=Cpuset.parse("0,32,64,96,256,288,320,352")),
     "virtual-narrow-ascii": Picture(virtual(), width=60, reserved=Cpuset.parse("0,8"), unicode=False),
+    "one-numa-node": Picture(machine(1, 1, 4, 1)),
+    "half-offline-cores": Picture(
+        machine(2, 1, 8, offline="1,3,20,30-31"),
+        reserved=Cpuset.parse("0,9,16"),
+        owners={"vllm-balloon-tp1": Cpuset.parse("2,4,18"), "other": Cpuset.parse("5,21"), "twice": Cpuset.parse("21")},
+    ),
+    "narrow-with-many-balloons": Picture(
+        machine(2, 2, 24, memory_only=1),
+        width=60,
+        reserved=Cpuset.parse("0,96"),
+        owners={f"vllm-balloon-tp1[{i}]": Cpuset.parse(f"{4 * i + 2}-{4 * i + 5}") for i in range(12)},
+    ),
+    "512-cpus-16-numa-nodes": Picture(machine(2, 8, 16), width=144),
+    "eight-threads": Picture(machine(2, 1, 12, 8, numbering="adjacent"), width=80),
     "hybrid": Picture(hybrid(), width=80, reserved=Cpuset.parse("0")),
     "gappy-ids": Picture(power(), width=80),
 }
@@ -123,6 +139,27 @@ def test_every_core_has_one_mark(topology: Topology, data: st.DataObject) -> Non
 
     assert f"R reserved ({len(cores)})" in drawn or not cores
     assert f"A mine ({len(owned)} core" in drawn
+
+
+@pytest.mark.parametrize("width", [30, 40, 50, 60])
+def test_narrow_terminals_lose_no_words(width: int) -> None:
+    drawn = text_of(Picture(machine(2, 2, 24, memory_only=1), width))
+    assert "31 to memory without CPUs" in " ".join(drawn.split())
+    titles = [line for line in drawn.splitlines() if "NUMA 0 ·" in line]
+    assert all(re.search(r"NUMA 0 · 256 GiB (· 48 CPUs )?─", title) for title in titles)
+
+
+def test_core_of_two_owners_is_seen() -> None:
+    owners = {"one": Cpuset.parse("0"), "two": Cpuset.parse("2")}
+    drawn = text_of(Picture(machine(1, 1, 2), owners=owners))
+    assert "* 0,2" in drawn
+    assert "* core of several owners (1)" in drawn
+
+
+def test_the_largest_machine_is_drawn_quickly() -> None:
+    started = time.process_time()
+    text_of(Picture(machine(1, 1, 16_384)))
+    assert time.process_time() - started < 5
 
 
 def test_512_cpus_fit_one_screen() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from balloonist import sysfs
+from balloonist import sysfs, topologyfile
 from balloonist.cpuset import Cpuset
-from balloonist.topology import Topology
+from balloonist.topology import Topology, dump
 from topology.tree import CPU, NODE, Files, Threads, linux, pairs, write
 
 
@@ -249,6 +249,14 @@ def test_kernel_release_from_either_file(tmp_path: Path) -> None:
     version = files | {"proc/version": "Linux version 6.1.0-57-cloud-amd64 (builder) #1 SMP"}
     assert collect(tmp_path / "version", version).kernel == "6.1.0-57-cloud-amd64"
     assert collect(tmp_path / "release", version | {"proc/sys/kernel/osrelease": "6.8.0"}).kernel == "6.8.0"
+
+
+def test_names_lose_their_control_characters(tmp_path: Path) -> None:
+    files = linux([Threads("0")], {0: 1 << 25})
+    files |= {"proc/cpuinfo": "model name\t: Xeon\x1b[31m\x00 8592+\x85", "proc/sys/kernel/osrelease": "6.8\x07.0"}
+    topology = collect(tmp_path, files)
+    assert (topology.cpu_model, topology.kernel) == ("Xeon [31m 8592+", "6.8 .0")
+    assert topologyfile.parse(dump(topology), "w1") == topology
 
 
 def test_live_machine() -> None:

@@ -158,6 +158,29 @@ def test_terminal_without_unicode(small_file: Path) -> None:
     assert b"+- package 0 -" in outcome.stdout
 
 
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+def test_reader_that_goes_away(tmp_path: Path, form: str) -> None:
+    """As with ``| head -1``: no traceback, whatever is printed."""
+    path = tmp_path / "large.json"
+    path.write_text(dump(machine(2, 8, 256)))
+    command = [sys.executable, "-m", "balloonist", "topology", "show", str(path), "-o", form]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout
+        assert running.stderr
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
+def test_tree_below_a_loop_of_links(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    outcome = balloonist("topology", "collect", "--root", tmp_path / "loop")
+    assert outcome.code == 1
+    assert "has no sys/devices/system/cpu" in outcome.err
+    outcome = balloonist("topology", "synthesize", "-o", tmp_path / "loop")
+    assert outcome.code == 1
+    assert f"{tmp_path / 'loop'}: cannot be written" in outcome.err
+
+
 def test_standard_input_that_is_no_text(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "balloonist", "topology", "show", "-"]
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 
 from balloonist import topologyfile
 from balloonist.problem import ProblemError
-from balloonist.topology import to_json
+from balloonist.topology import dump, to_json
 from machines import machine
 
 Document = dict[str, Any]
@@ -63,6 +66,17 @@ MISTAKES: dict[str, tuple[Callable[[Document], None], str, str]] = {
     "offline and online": (put("cpus", "offline", to="7"), "cpus.offline", "CPUs 7 are both online and offline"),
     "isolated is unknown": (put("cpus", "isolated", to="9"), "cpus.isolated", "CPUs 9 are neither"),
     "core type is unknown": (put("core_types", "efficiency", to="9"), "core_types.efficiency", "9 are not online"),
+    "core type misspelt": (put("core_types", "efficency", to="0"), "core_types.efficency", "did you mean 'efficiency'"),
+    "CPU of two core types": (
+        put("core_types", to={"performance": "0-3", "efficiency": "3-7"}),
+        "core_types",
+        "a CPU is of more than one type",
+    ),
+    "node ends in a line break": (put("node", to="w1\n"), "node", "has the wrong form"),
+    "CPU list ends in a line break": (put("cpus", "online", to="0-7\n"), "cpus.online", "has the wrong form"),
+    "architecture is empty": (put("architecture", to=""), "architecture", "is empty"),
+    "terminal codes in a name": (put("cpu_model", to="x\x1b[2J"), "cpu_model", "without control characters"),
+    "terminal codes in a warning": (put("warnings", to=["\x9b2J"]), "warnings[0]", "without control characters"),
     "no packages": (put("packages", to=[]), "packages", "is empty"),
     "package twice": (put("packages", 1, "id", to=0), "packages", "id 0 is there more than once"),
     "package id negative": (put("packages", 1, "id", to=-1), "packages[1].id", "at least 0"),
@@ -82,6 +96,25 @@ MISTAKES: dict[str, tuple[Callable[[Document], None], str, str]] = {
     "die has an unknown CPU": (put("packages", 1, "dies", 0, "cpus", to="4-8"), "packages", "CPUs 8 are in a die but"),
     "no NUMA nodes": (put("numa_nodes", to=[]), "numa_nodes", "is empty"),
     "NUMA node twice": (put("numa_nodes", 1, "id", to=0), "numa_nodes", "id 0 is there more than once"),
+    "NUMA nodes out of order": (
+        lambda document: document["numa_nodes"].reverse(),
+        "numa_nodes",
+        "ids [1, 0] are out of order",
+    ),
+    "NUMA id is huge": (put("numa_nodes", 1, "id", to=10**30), "numa_nodes[1].id", "at most 65535"),
+    "package id is huge": (put("packages", 1, "id", to=2**31), "packages[1].id", "at most 2147483647"),
+    "memory is huge": (put("numa_nodes", 0, "memory_mib", to=10**400), "numa_nodes[0].memory_mib", "is too large"),
+    "memory is not a number": (
+        put("numa_nodes", 0, "memory_mib", to=float("nan")),
+        "numa_nodes[0].memory_mib",
+        "NaN is not of type integer",
+    ),
+    "memory is infinite": (
+        put("numa_nodes", 0, "memory_mib", to=float("inf")),
+        "numa_nodes[0].memory_mib",
+        "Infinity is not of type integer",
+    ),
+    "memory is null": (put("numa_nodes", 0, "memory_mib", to=None), "numa_nodes[0].memory_mib", "null is not of type"),
     "memory is text": (
         put("numa_nodes", 0, "memory_mib", to="1024"),
         "numa_nodes[0].memory_mib",
@@ -96,6 +129,16 @@ MISTAKES: dict[str, tuple[Callable[[Document], None], str, str]] = {
     "memory is true": (put("numa_nodes", 0, "memory_mib", to=True), "numa_nodes[0].memory_mib", "not of type integer"),
     "memory is missing": (drop("numa_nodes", 0, "memory_mib"), "numa_nodes[0]", "'memory_mib' is missing"),
     "too few distances": (put("numa_nodes", 0, "distances", to=[10]), "numa_nodes[0].distances", "1 distances for 2"),
+    "distance too small": (
+        put("numa_nodes", 0, "distances", to=[1, 21]),
+        "numa_nodes[0].distances[0]",
+        "at least 10",
+    ),
+    "distances swapped": (
+        put("numa_nodes", 0, "distances", to=[21, 10]),
+        "numa_nodes[0].distances",
+        "the distance to itself is 21",
+    ),
     "distance too large": (
         put("numa_nodes", 0, "distances", to=[10, 300]),
         "numa_nodes[0].distances[1]",
@@ -163,6 +206,39 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"node": "\xfc"}')
     with pytest.raises(ProblemError, match="is not UTF-8"):
         topologyfile.read(tmp_path / "latin.json")
+
+
+def test_a_pipe_or_device_is_written_to_and_stays(tmp_path: Path) -> None:
+    """Replacing the target in one step would turn /dev/null into a file."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    topology = machine(1, 1, 2)
+    assert topologyfile.write(pipe, topology)
+    assert os.read(reader, 100_000).decode() == dump(topology)
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_targets_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_text("")
+    for name in ("loop", "file/w1.json", "a" * 300, ""):
+        with pytest.raises(ProblemError, match=r"cannot be written: .+"):
+            topologyfile.write(tmp_path / name, machine(1, 1, 1))
+
+
+def test_a_full_or_closed_stream_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    with pytest.raises(ProblemError, match="standard output: cannot be written: No space left"):
+        topologyfile.write(topologyfile.STANDARD, machine(1, 1, 1))
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ProblemError, match="standard input: is closed"):
+        topologyfile.read(topologyfile.STANDARD)
 
 
 def test_a_file_is_written_once_and_read_back(tmp_path: Path) -> None:
