@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from balloonist import cli
 from commands import balloonist
+
+REPOSITORY = Path(__file__).parents[1]
 
 
 def test_help_lists_every_command_with_what_it_does() -> None:
@@ -44,3 +48,14 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("redirection", ["> /dev/full", ">&-", "| true"])
+@pytest.mark.parametrize("arguments", ["--help", "topology synthesize", "explain --env env/example -o json"])
+def test_output_that_nobody_takes_ends_without_a_traceback(arguments: str, redirection: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m balloonist {arguments} {redirection}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=REPOSITORY, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    if "full" in redirection:
+        assert (done.returncode, done.stderr) == (1, "error: the output cannot be written: No space left on device\n")

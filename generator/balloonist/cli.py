@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 something is wrong with the input or a check failed, 2 wro
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Final
 
@@ -73,8 +74,10 @@ def balloonist() -> None:
 
 def main() -> None:
     """Entry point: findings become sentences on standard error and exit code 1, never a traceback."""
+    _open_missing_streams()
     try:
         code = balloonist.main(prog_name="balloonist", standalone_mode=False)
+        sys.stdout.flush()
     except ProblemError as error:
         from balloonist import report  # noqa: PLC0415 - costs start-up time
 
@@ -87,6 +90,22 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        sys.stderr.close()
+        _discard_output()
+        sys.exit(1)
+    except OSError as error:
+        _discard_output()
+        sys.stderr.write(f"error: the output cannot be written: {error.strerror or error}\n")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_missing_streams() -> None:
+    """Python has no stream where the caller closed it (``>&-``); then nobody wants the output."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - open until the end
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from writing, at its end, what could not be written before."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -50,7 +51,14 @@ def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[V
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
 
 
-_Validator: Any = validators.extend(Draft202012Validator, {"items": _items})  # type: ignore[no-untyped-call]
+def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[ValidationError]:
+    """The keyword "pattern" as ECMA means it: "$" is the very end, in Python also the place before a last newline."""
+    exact = pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern
+    if isinstance(instance, str) and not re.search(exact, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+_Validator: Any = validators.extend(Draft202012Validator, {"items": _items, "pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
 def _retrieve(uri: str) -> Resource[Any]:

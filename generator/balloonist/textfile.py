@@ -23,15 +23,20 @@ def write_text(path: Path, text: str) -> bool:
     """Replace the file's content in one step; returns whether anything changed (an equal file is left untouched).
 
     The new text goes to a temporary file beside it first, so an interruption leaves the old file whole. A symbolic
-    link is followed and keeps pointing where it did. Raises :class:`ProblemError` where the directory or file cannot
-    be written.
+    link is followed and keeps pointing where it did; a device or a pipe is written into. Raises :class:`ProblemError`
+    where that cannot be done.
     """
-    target = path.resolve()
     try:
+        target = path.resolve()
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_text(text, encoding="utf-8")  # a device or a pipe: replacing it would destroy it
+            return True
         if target.is_file() and target.read_bytes() == text.encode():
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    except RuntimeError:
+        raise problem(str(path), "", "cannot be written: symbolic links lead in a circle") from None
     except OSError as error:
         raise _reason(path, "cannot be written", error) from None
     temporary = Path(name)

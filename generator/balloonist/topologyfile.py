@@ -49,25 +49,11 @@ def parse(text: str, source: str) -> Topology:
 
 
 def write(path: Path, node: Topology) -> bool:
-    """Write one topology (``-`` is standard output); returns whether the file changed.
-
-    A device or pipe such as /dev/null is written to. To replace it, as is right for a file, would destroy it.
-    """
-    text = topology.dump(node)
-    try:
-        if path == STANDARD:
-            sys.stdout.write(text)
-        elif path.exists() and not path.is_file() and not path.is_dir():
-            path.write_text(text, encoding="utf-8")
-        else:
-            return write_text(path, text)
-    except BrokenPipeError:
-        raise
-    except (OSError, RuntimeError) as error:  # RuntimeError is what pathlib makes of a loop of symbolic links
-        name = "standard output" if path == STANDARD else str(path)
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise problem(name, "", f"cannot be written: {reason}") from None
-    return True
+    """Write one topology (``-`` is standard output); returns whether the file changed."""
+    if path == STANDARD:
+        sys.stdout.write(topology.dump(node))
+        return True
+    return write_text(path, topology.dump(node))
 
 
 class _Fraction(float):
