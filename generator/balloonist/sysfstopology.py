@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from balloonist import cpuinfo
 from balloonist.cpuset import Cpuset, CpusetError
@@ -167,6 +168,10 @@ def _packages(places: Places) -> tuple[Package, ...]:
     )
 
 
+_ALIKE: Final = 0.9
+"""Capacities this near to the largest are of one kind of core: firmware measures equal cores a few percent apart."""
+
+
 def _core_types(reader: Reader, online: Cpuset) -> tuple[tuple[str, Cpuset], ...]:
     """Performance and efficiency cores: Intel names them, Arm gives each CPU a capacity."""
     performance = reader.cpuset("sys/devices/cpu_core/cpus") & online
@@ -177,7 +182,7 @@ def _core_types(reader: Reader, online: Cpuset) -> tuple[tuple[str, Cpuset], ...
     if not (performance and efficiency):
         capacities = _capacities(reader, online)
         largest = max(capacities.values(), default=0)
-        performance = Cpuset.of(cpu for cpu, capacity in capacities.items() if capacity == largest)
+        performance = Cpuset.of(cpu for cpu, capacity in capacities.items() if capacity >= largest * _ALIKE)
         efficiency = Cpuset.of(capacities) - performance
     return (("efficiency", efficiency), ("performance", performance)) if efficiency else ()
 

@@ -93,7 +93,7 @@ class Reader:
 
     def number(self, path: str, text: str) -> int:
         """``text`` of ``path`` as a number that is not negative."""
-        if not re.fullmatch(r"[0-9]{1,9}", text):
+        if not re.fullmatch(r"[0-9]{1,10}", text):
             self.refuse(path, f"{text[:40]!r} is not a number", "expected a number such as 0")
             return 0
         return int(text)

@@ -87,6 +87,8 @@ def test_equal_or_partial_capacities_mean_no_core_types(tmp_path: Path) -> None:
     files = linux([Threads(str(cpu)) for cpu in range(4)], None)
     equal = files | {f"{CPU}/cpu{cpu}/cpu_capacity": "1024" for cpu in range(4)}
     assert collect(tmp_path / "equal", equal).core_types == ()
+    nearly = files | {f"{CPU}/cpu{cpu}/cpu_capacity": str(1024 - cpu * 20) for cpu in range(4)}
+    assert collect(tmp_path / "nearly", nearly).core_types == ()
     partial = files | {f"{CPU}/cpu0/cpu_capacity": "1024", f"{CPU}/cpu1/cpu_capacity": "512"}
     assert collect(tmp_path / "partial", partial).core_types == ()
 
