@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from balloonist import reserve
 from balloonist.capacity import Capacity, capacity, irregular_cpus, why_not
-from balloonist.config import Config, PlannedBalloons, for_node
+from balloonist.config import DEFAULT, Config, PlannedBalloons, for_node, plan_key
 from balloonist.cpuset import Cpuset
 from balloonist.environment import Environment
 from balloonist.numasets import model_numa_nodes
@@ -71,6 +71,7 @@ def compute(environment: Environment) -> Fleet:
         return Fleet(settings, tuple(_with_misfits(node, demands) for node in nodes), names, tuple(uneven))
     offers = [node.offer for node in nodes]
     plans, findings = plan_fleet(offers, demands, by_hand, settings.fill, catalog)
+    findings = [_located(environment, finding) if finding.source in by_hand else finding for finding in findings]
     if any(finding.severity == "error" for finding in findings):
         raise ProblemError(findings)
     order = {item: index for index, item in enumerate(names)}
@@ -153,6 +154,14 @@ def _hand_plans(environment: Environment) -> dict[str, list[SizeClass]]:
                 item for entry in found[1] for item in [_planned_class(environment, entry)] * entry.balloons
             ]
     return plans
+
+
+def _located(environment: Environment, finding: Problem) -> Problem:
+    """A finding on the written plan of a node, with the file and key that the plan stands in."""
+    node = finding.source
+    found = for_node(environment.config.plan or {}, node, environment.group_of.get(node))
+    source, key = plan_key(environment.config, found[0] if found else DEFAULT)
+    return replace(finding, source=source, key=key, message=f"node {node}: {finding.message}")
 
 
 def _planned_class(environment: Environment, entry: PlannedBalloons) -> SizeClass:

@@ -89,7 +89,10 @@ def plan_fleet(
     fill: Fill,
     source: str,
 ) -> tuple[dict[str, NodePlan], list[Problem]]:
-    """Plan every node; ``source`` names the catalog in findings. Findings of severity ``error`` make the plan void."""
+    """Plan every node; findings name the catalog (``source``), or the node whose written plan (``by_hand``) is wrong.
+
+    Findings of severity ``error`` make the plan void.
+    """
     problems: list[Problem] = []
     nodes = {offer.node: _Node(offer, dict(offer.free)) for offer in offers}
     for name, wanted in by_hand.items():
@@ -104,14 +107,13 @@ def plan_fleet(
 
 
 def _place_by_hand(node: _Node, wanted: Sequence[SizeClass]) -> list[Problem]:
-    key = "nri_plan"
     for item in dict.fromkeys(wanted):
         message, hint = why_not(node.offer, item)
         if message:
-            return [Problem(node.offer.node, key, f"no balloon for {item} can exist: {message}", hint)]
+            return [Problem(node.offer.node, "", f"no balloon for {item} can exist: {message}", hint)]
     packing = pack(node.offer.free, node.offer.sets, wanted)
     if packing.unplaced:
-        return [Problem(node.offer.node, key, _overfull(node.offer, wanted, packing), _most_that_fits(packing))]
+        return [Problem(node.offer.node, "", _overfull(node.offer, wanted, packing), _most_that_fits(packing))]
     node.placed, node.left = list(packing.placed), dict(packing.left)
     return []
 

@@ -96,11 +96,11 @@ CASES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "an overfull plan": (
         config(POLICY + "nri_plan: {w1: [{tp: 1, cpu: 23, balloons: 5}]}\n"),
-        ["w1", "5 x tp=1 with 23 cores; 115 cores", "92 free cores", "fits: 4 x"],
+        ["config.yaml: nri_plan.w1: node w1:", "5 x tp=1 with 23 cores; 115 cores", "92 free cores", "fits: 4 x"],
     ),
     "a plan with more ranks than NUMA nodes": (
         config(POLICY + "nri_plan: {w1: [{tp: 8, cpu: 8, balloons: 1}]}\n"),
-        ["w1", "tp=8 needs 8 NUMA nodes with CPUs and memory, w1 has 4"],
+        ["config.yaml: nri_plan.w1: node w1:", "tp=8 needs 8 NUMA nodes with CPUs and memory, w1 has 4"],
     ),
     "a group without nodes": (
         config(POLICY + "nri_groups: {big: [xeon-*]}\n"),
