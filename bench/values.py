@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from balloonist import topology, yamlfile
+from balloonist import topologyjson, yamlfile
 from balloonist.synthesize import synthesize
 from balloonist.topology import Topology
 
@@ -31,7 +31,7 @@ def fleet_directory(path: Path, nodes: list[Topology]) -> Path:
     (path / "config.yaml").write_text("kubernetes_cpu_policy: nri-balloons\n")
     (path / "models.yaml").write_text(yamlfile.dump({"models": CATALOG}))
     for node in nodes:
-        (path / "topology" / f"{node.node}.json").write_text(topology.dump(node))
+        (path / "topology" / f"{node.node}.json").write_text(topologyjson.dump(node))
     return path
 
 

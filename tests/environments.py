@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from balloonist import topology, yamlfile
+from balloonist import topologyjson, yamlfile
 from balloonist.topology import Topology
 from machines import machine
 
@@ -30,5 +30,5 @@ def write_environment(
     (path / "config.yaml").write_text(yamlfile.dump(config))
     (path / "models.yaml").write_text(yamlfile.dump({"models": [dict(model) for model in models]}))
     for node in [machine()] if nodes is None else nodes:
-        (path / "topology" / f"{node.node}.json").write_text(topology.dump(node))
+        (path / "topology" / f"{node.node}.json").write_text(topologyjson.dump(node))
     return path

@@ -52,7 +52,7 @@ class _Node:
 
     def add(self, item: SizeClass) -> bool:
         """Add one balloon if there is room, placing the others anew if that makes room."""
-        if self._add_here(item):
+        if self.add_here(item):
             return True
         if item.cores > sum(self.left.values()) or why_not(self.offer, item)[0]:
             return False
@@ -62,7 +62,8 @@ class _Node:
         self.placed, self.left = list(again.placed), dict(again.left)
         return True
 
-    def _add_here(self, item: SizeClass) -> bool:
+    def add_here(self, item: SizeClass) -> bool:
+        """Add one balloon if there is room beside the others as they stand."""
         if why_not(self.offer, item)[0]:
             return False
         numa_set = best_set(self.left, self.offer.sets, item)
@@ -202,7 +203,7 @@ def _fill_nodes(nodes: Sequence[_Node], demands: Sequence[Demand], fill: Fill) -
             node.add(demand.size_class)
         fitting = [demand.size_class for demand in demands]
         while fill == "all" and fitting:
-            fitting = [item for item in fitting if node._add_here(item)]
+            fitting = [item for item in fitting if node.add_here(item)]
         done[fingerprint] = node
 
 

@@ -18,7 +18,8 @@ from balloonist.cpuset import Cpuset, CpusetError
 from balloonist.problem import ProblemError
 from balloonist.sysfsnuma import Numa, numa_nodes
 from balloonist.sysfstree import CPU, NODE, Reader, Snapshot, listed
-from balloonist.topology import Core, Die, NumaNode, Package, Topology, contradictions
+from balloonist.topology import Core, Die, NumaNode, Package, Topology
+from balloonist.topologychecks import contradictions
 
 Places = Mapping[int, tuple[int, int]]
 """Package and die of each online CPU."""

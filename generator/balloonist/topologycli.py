@@ -12,8 +12,7 @@ from typing import get_args
 
 import click
 
-from balloonist import report, reserve, topologyfile
-from balloonist import topology as model
+from balloonist import report, reserve, topologyfile, topologyjson
 from balloonist.cpuset import EMPTY, Cpuset, CpusetError
 from balloonist.problem import Problem, problem
 from balloonist.synthesize import Numbering, synthesize
@@ -104,7 +103,7 @@ def show_command(file: Path, reserved: str, form: str) -> None:
     shown = topologyfile.read(file)
     kept = reserve.from_list(shown, reserved, "--reserved") if reserved else EMPTY
     if form != "table":
-        report.emit(model.to_json(shown), form)
+        report.emit(topologyjson.to_json(shown), form)
         return
     from balloonist import topologymap  # noqa: PLC0415 - costs start-up time
 

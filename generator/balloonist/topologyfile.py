@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from balloonist import schema, topology
+from balloonist import schema, topologyjson
 from balloonist.problem import ProblemError, problem
 from balloonist.textfile import read_text, write_text
 from balloonist.topology import Topology
@@ -45,15 +45,15 @@ def parse(text: str, source: str) -> Topology:
     found = schema.problems(document, "topology", source)
     if found:
         raise ProblemError(found)
-    return topology.from_json(document, source)
+    return topologyjson.from_json(document, source)
 
 
 def write(path: Path, node: Topology) -> bool:
     """Write one topology (``-`` is standard output); returns whether the file changed."""
     if path == STANDARD:
-        sys.stdout.write(topology.dump(node))
+        sys.stdout.write(topologyjson.dump(node))
         return True
-    return write_text(path, topology.dump(node))
+    return write_text(path, topologyjson.dump(node))
 
 
 class _Fraction(float):

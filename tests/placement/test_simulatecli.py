@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner, Result
 
-from balloonist import topology
+from balloonist import topologyjson
 from balloonist.placement.recording import described_topology
 from balloonist.simulatecli import simulate
 
@@ -19,7 +19,7 @@ RECORDING = Path(__file__).parent / "recordings" / "fill-tp1-16.json"
 def invoke(directory: Path, form: str, policy: dict[str, Any] | None = None) -> Result:
     recording = json.loads(RECORDING.read_text(encoding="utf-8"))
     files = {
-        "topology.json": topology.dump(described_topology(recording["topology"])),
+        "topology.json": topologyjson.dump(described_topology(recording["topology"])),
         "policy.yaml": yaml.safe_dump(policy or recording["policy"]),
         "ops.json": json.dumps(recording["ops"]),
     }

@@ -15,7 +15,7 @@ from balloonist import topologyfile
 from balloonist.problem import ProblemError
 from balloonist.sysfstopology import assemble
 from balloonist.sysfstree import NODE, Snapshot
-from balloonist.topology import dump, to_json
+from balloonist.topologyjson import dump, to_json
 from balloonist.topologymap import draw
 from machines import machine
 from topology.tree import of_topology

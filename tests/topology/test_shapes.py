@@ -8,7 +8,8 @@ import pytest
 
 from balloonist import sysfs, topologyfile
 from balloonist.cpuset import Cpuset
-from balloonist.topology import Topology, dump
+from balloonist.topology import Topology
+from balloonist.topologyjson import dump
 from topology.tree import CPU, NODE, Files, Threads, linux, pairs, write
 
 

@@ -15,7 +15,8 @@ from balloonist import sysfs, topologyfile
 from balloonist.cpuset import Cpuset, union
 from balloonist.problem import ProblemError
 from balloonist.synthesize import synthesize
-from balloonist.topology import Topology, dump
+from balloonist.topology import Topology
+from balloonist.topologyjson import dump
 from machines import machine, machines
 from topology.tree import of_topology, write
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from balloonist import topologyfile
-from balloonist.topology import Topology, dump
+from balloonist.topology import Topology
+from balloonist.topologyjson import dump
 from commands import balloonist
 from machines import machine
 from topology.tree import CPU, Threads, linux, of_topology, write

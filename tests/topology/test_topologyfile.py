@@ -14,7 +14,7 @@ import pytest
 
 from balloonist import topologyfile
 from balloonist.problem import ProblemError
-from balloonist.topology import dump, to_json
+from balloonist.topologyjson import dump, to_json
 from machines import machine
 
 Document = dict[str, Any]
