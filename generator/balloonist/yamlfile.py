@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -19,6 +19,10 @@ _Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: type = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
+_MERGE: Final = "tag:yaml.org,2002:merge"
+"""The key ``<<``: what it brings may be given again, that is its purpose."""
+
+
 class _StrictLoader(_Base):  # type: ignore[misc]
     """A safe loader that refuses a key given twice in one mapping."""
 
@@ -26,6 +30,8 @@ class _StrictLoader(_Base):  # type: ignore[misc]
 def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Hashable, Any]:
     seen: dict[Hashable, yaml.Mark] = {}
     for key_node, _ in node.value:
+        if key_node.tag == _MERGE:
+            continue
         key = loader.construct_object(key_node, deep=True)
         if isinstance(key, Hashable) and key in seen:
             raise yaml.constructor.ConstructorError(
