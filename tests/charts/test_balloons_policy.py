@@ -89,6 +89,8 @@ def test_namespace(helm: Path) -> None:
     assert documents(rendered(helm, CHART, {"default": SPEC}))[0]["metadata"]["namespace"] == "kube-system"
     (elsewhere,) = documents(rendered(helm, CHART, {"default": SPEC, "namespace": "numa"}))
     assert elsewhere["metadata"]["namespace"] == "numa"
+    (digits,) = documents(rendered(helm, CHART, {"default": SPEC, "namespace": "123"}))
+    assert digits["metadata"]["namespace"] == "123"
 
 
 def test_labels_of_the_values_do_not_replace_the_charts(helm: Path) -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +84,11 @@ def test_least_privilege(helm: Path) -> None:
     }
     read_only = {mount["mountPath"] for mount in container["volumeMounts"] if mount.get("readOnly")}
     assert read_only == {"/host/sys", "/host/proc", "/var/lib/kubelet/pod-resources"}
+
+
+def test_only_the_plugins_own_pods_get_a_token(helm: Path) -> None:
+    assert objects(helm)["ServiceAccount"]["automountServiceAccountToken"] is False
+    assert pod(helm)["automountServiceAccountToken"] is True
 
 
 def test_a_node_without_nri_is_seen_at_once(helm: Path) -> None:
@@ -216,17 +226,120 @@ def test_every_value_matters(helm: Path, key: str) -> None:
     assert rendered(helm, CHART, base) != rendered(helm, CHART, merged(base, nested(key, value)))
 
 
-@pytest.mark.parametrize("key", [*leaves(DEFAULTS), "resources.limits.cpu", "resources", "image", "nodeSelector"])
-def test_null_never_becomes_text(helm: Path, key: str) -> None:
-    # helm/helm#9136, helm/helm#30587: what null does differs by version; it is refused or it means "without"
-    done = helm_template(helm, CHART, nested(key, None))
-    if done.returncode == 0:
-        assert "null" not in done.stdout
+def nulls(value: object, place: str = "") -> Iterator[str]:
+    """Where an object holds a null."""
+    if value is None:
+        yield place
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from nulls(item, f"{place}.{key}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from nulls(item, f"{place}[{number}]")
+
+
+SECTIONS = [key for key, value in DEFAULTS.items() if isinstance(value, dict) and value]
+NULLABLE = [
+    *(
+        "affinity",
+        "imagePullSecrets",
+        "nodeSelector",
+        "podAnnotations",
+        "podLabels",
+        "priorityClassName",
+        "tolerations",
+    ),
+    *("resources", "resources.requests", "resources.limits", "resources.requests.cpu", "resources.requests.memory"),
+    *("resources.limits.cpu", "resources.limits.memory", "serviceAccount.annotations"),
+]
+EMPTY = ["image.tag", "image.digest", "configGroupLabel", "serviceAccount.name"]
+EMPTY += [f"runtimeEnabling.{key}" for key in ("pluginRegistrationTimeout", "pluginRequestTimeout")]
+EMPTY += [f"runtimeEnabling.image.{key}" for key in ("tag", "digest")]
+
+
+@pytest.mark.parametrize(
+    "on", [{}, {"metrics": {"enabled": True}, "runtimeEnabling": {"enabled": True}}], ids=["", "on"]
+)
+@pytest.mark.parametrize("key", [*dict.fromkeys([*leaves(DEFAULTS), *SECTIONS, *NULLABLE])])
+def test_null_means_without_or_is_refused_by_name(helm: Path, key: str, on: dict[str, Any]) -> None:
+    # helm/helm#9136, helm/helm#30587, helm/helm#32132
+    done = helm_template(helm, CHART, merged(on, nested(key, None)))
+    if key in NULLABLE or key in EMPTY:
+        assert done.returncode == 0, done.stderr
+        assert list(nulls(documents(done.stdout))) == []
         assert "<no value>" not in done.stdout
-        for item in documents(done.stdout):
-            assert item["metadata"]["name"]
     else:
-        assert key.rsplit(".", maxsplit=1)[-1] in done.stderr or "null" in done.stderr
+        assert done.returncode != 0, done.stdout
+        assert f"{key}" in done.stderr
+        assert "is null; leave it out" in done.stderr
+
+
+def test_null_from_a_parent_chart_is_the_same_as_ones_own(helm: Path, tmp_path: Path) -> None:
+    # helm/helm#32132
+    shutil.copytree(CHARTS / CHART, tmp_path / "parent" / "charts" / CHART)
+    values: dict[str, Any] = {"nodeSelector": None, "resources": {"limits": {"memory": None}}}
+    parent = {"apiVersion": "v2", "name": "parent", "version": "1.0.0"}
+    (tmp_path / "parent" / "Chart.yaml").write_text(yaml.safe_dump(parent))
+    (tmp_path / "parent" / "values.yaml").write_text(yaml.safe_dump({CHART: values}))
+    command = [str(helm), "template", "test", str(tmp_path / "parent"), "--namespace", "kube-system"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert documents(done.stdout) == documents(rendered(helm, CHART, values))
+
+
+@pytest.mark.parametrize("name", ["123", "1e5", "null", "on", "0x1"])
+def test_names_that_yaml_takes_for_something_else_stay_texts(helm: Path, name: str) -> None:
+    command = [str(helm), "template", name, str(CHARTS / CHART), "--namespace", name, "--values", "-"]
+    values = {"serviceAccount": {"name": name}, "priorityClassName": name, "configGroupLabel": name}
+    text = json.dumps(values)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not re.search(
+        rf"[:-] {name}$", done.stdout, re.MULTILINE
+    )  # PyYAML takes a plain 1e5 for a text, Helm does not
+    by_kind = {item["kind"]: item for item in documents(done.stdout)}
+    for item in by_kind.values():
+        assert item["metadata"]["labels"]["app.kubernetes.io/instance"] == name
+        assert item["metadata"].get("namespace", name) == name
+    assert by_kind["ServiceAccount"]["metadata"]["name"] == name
+    spec = by_kind["DaemonSet"]["spec"]["template"]["spec"]
+    assert (spec["serviceAccountName"], spec["priorityClassName"]) == (name, name)
+    arguments = spec["containers"][0]["args"]
+    assert all(isinstance(argument, str) for argument in arguments)
+    assert arguments[arguments.index("--config-group-label") + 1] == name
+    assert by_kind["RoleBinding"]["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": name}]
+
+
+def test_large_numbers_are_written_with_digits(helm: Path) -> None:
+    # helm/helm#6431
+    values = {
+        "resources": {"limits": {"memory": 17179869184, "cpu": 1.5}},
+        "updateStrategy": {"maxUnavailable": 100000},
+    }
+    daemonset = objects(helm, values)["DaemonSet"]["spec"]
+    assert daemonset["template"]["spec"]["containers"][0]["resources"]["limits"] == {
+        "cpu": "1.5",
+        "memory": "17179869184",
+    }
+    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 100000}
+
+
+def test_no_resources_are_no_key(helm: Path) -> None:
+    values = {"resources": {"requests": {"cpu": None, "memory": None}, "limits": {"memory": None}}}
+    assert "resources" not in pod(helm, values)["containers"][0]
+
+
+def test_values_join_what_the_chart_says_itself(helm: Path) -> None:
+    values = {
+        "nodeSelector": {"kubernetes.io/os": "linux", "a": "b"},
+        "metrics": {"enabled": True},
+        "podAnnotations": {"prometheus.io/scrape": "false"},
+    }
+    text = rendered(helm, CHART, values)
+    assert text.count("kubernetes.io/os") == 1
+    template = objects(helm, values)["DaemonSet"]["spec"]["template"]
+    assert template["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "a": "b"}
+    assert template["metadata"]["annotations"] == {"prometheus.io/port": "8891", "prometheus.io/scrape": "false"}
 
 
 @pytest.mark.parametrize(
@@ -243,6 +356,20 @@ def test_null_never_becomes_text(helm: Path, key: str) -> None:
         ({"updateStrategy": {"type": "Recreate"}}, "at '/updateStrategy/type'"),
         ({"tolerations": {"key": "a"}}, "at '/tolerations'"),
         ({"enabled": "yes"}, "at '/enabled': got string, want boolean"),
+        ({"podLabels": {"app.kubernetes.io/name": "other"}}, "at '/podLabels/app.kubernetes.io~1name'"),
+        ({"nodeSelector": {"kubernetes.io/os": "windows"}}, "value must be 'linux'"),
+        ({"nodeSelector": {"a": None}}, "at '/nodeSelector/a': got null, want string"),
+        ({"tolerations": [{"key": None}]}, "at '/tolerations/0/key': got null, want string"),
+        ({"tolerations": [{"keys": "a"}]}, "at '/tolerations/0': additional properties 'keys' not allowed"),
+        ({"affinity": {"nodeAffinity": {"a": [{"b": None}]}}}, "at '/affinity/nodeAffinity/a/0/b': got null"),
+        ({"affinity": {"nodeAfinity": {}}}, "additional properties 'nodeAfinity' not allowed"),
+        ({"updateStrategy": {"maxUnavailable": 0}}, "at '/updateStrategy/maxUnavailable'"),
+        ({"updateStrategy": {"maxUnavailable": "0%"}}, "at '/updateStrategy/maxUnavailable'"),
+        ({"resources": {"limits": {"memory": "512 MB"}}}, "at '/resources/limits/memory'"),
+        ({"resources": {"limits": {"cpus": 1}}}, "additional properties 'cpus' not allowed"),
+        ({"configGroupLabel": "a b"}, "at '/configGroupLabel'"),
+        ({"serviceAccount": {"name": "Mine"}}, "at '/serviceAccount/name'"),
+        ({"terminationGracePeriodSeconds": 1048576}, "at '/terminationGracePeriodSeconds'"),
     ],
 )
 def test_wrong_values_are_refused_with_their_place(helm: Path, values: dict[str, Any], message: str) -> None:

@@ -20,7 +20,7 @@ apiVersion: config.nri/v1alpha1
 kind: BalloonsPolicy
 metadata:
   name: {{ .name }}
-  namespace: {{ .root.Values.namespace | default .root.Release.Namespace }}
+  namespace: {{ .root.Values.namespace | default .root.Release.Namespace | toYaml }}
   labels:
     {{- include "balloons-policy.labels" . | nindent 4 }}
   {{- with .root.Values.commonAnnotations }}
