@@ -76,13 +76,17 @@ class Lander:
 
     _known: dict[object, Landing] = field(default_factory=dict)
 
-    def land(self, view: View, item: SizeClass, type_name: str) -> Landing:
-        """Where a model of class ``item`` lands that asks for balloon type ``type_name`` (which the node has)."""
+    def land(self, view: View, item: SizeClass, type_name: str, others_milli: int = 0) -> Landing:
+        """Where a model of class ``item`` lands that asks for balloon type ``type_name`` (which the node has).
+
+        ``others_milli`` is what all containers that are no models ask for, in thousandths of a CPU: in the elastic
+        layout they compete with it.
+        """
         running = tuple((one.label, one.size_class, one.balloon, one.numa_nodes) for one in view.running)
         plan = view.node.placed if view.planned_anew else None
-        key = (view.kind, running, plan, item, type_name)
+        key = (view.kind, running, plan, item, type_name, others_milli)
         if key not in self._known:
-            self._known[key] = _in_slots(view, item) if view.fixed else _simulated(view, item, type_name)
+            self._known[key] = _in_slots(view, item) if view.fixed else _simulated(view, item, type_name, others_milli)
         return self._known[key]
 
 
@@ -128,7 +132,7 @@ def pod(view: View, name: str, type_name: str, item: SizeClass) -> Operation:
     return Operation("create", name, NAMESPACE, {f"{BALLOON_KEY}/container.main": type_name}, milli)
 
 
-def _simulated(view: View, item: SizeClass, type_name: str) -> Landing:
+def _simulated(view: View, item: SizeClass, type_name: str, others_milli: int) -> Landing:
     simulator = start(view)
     verdicts: list[Verdict] = []
     places: list[NumaSet] = []
@@ -146,6 +150,13 @@ def _simulated(view: View, item: SizeClass, type_name: str) -> Landing:
         message = f"the plugin would refuse it: it asks for {asked} CPUs, {len(simulator.free)} are free"
         return Landing((), tuple(places), (*verdicts, Verdict("free", "error", message)))
     verdicts += _spilled(view, item, outcome, [one.numa_nodes for one in view.running])
+    system = Operation("create", "system", "kube-system", {}, others_milli)
+    if others_milli and not simulator.apply(system).ok:
+        message = (
+            f"containers that are no models ask for {others_milli / 1000:g} CPUs: beside the model and what runs, the"
+            " plugin has no room for the reserved set to grow, so a container would fail to start"
+        )
+        verdicts.append(Verdict("reserved", "error", message))
     return Landing(outcome.numa_nodes, tuple(places), tuple(verdicts))
 
 

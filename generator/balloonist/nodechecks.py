@@ -25,7 +25,7 @@ def examine(model: Model, view: View, lander: Lander, type_name: str = "") -> No
         unusable = list(_balloon(model, view, asked))
         verdicts += unusable
         if fits(unusable):
-            landing = lander.land(view, model.size_class, asked)
+            landing = lander.land(view, model.size_class, asked, _others_milli(model, view))
             verdicts += landing.verdicts
     if not balloons:
         verdicts += _whole_node(model, view)
@@ -99,7 +99,7 @@ def _whole_node(model: Model, view: View) -> Iterator[Verdict]:
 
 def _other_containers(model: Model, view: View) -> Iterator[Verdict]:
     """Containers without an annotation run on the reserved CPUs, which grow only into what no balloon holds."""
-    milli = extra_milli(model) + sum(one.reserved_milli for one in view.running) + view.system_milli
+    milli = _others_milli(model, view)
     if view.config.cpu_policy != "nri-balloons" or not (extra_milli(model) or view.system_milli):
         return
     reserved = len(view.node.reserved)
@@ -115,6 +115,11 @@ def _other_containers(model: Model, view: View) -> Iterator[Verdict]:
         where = f"the {spare} CPUs that the plan leaves over" if view.fixed else "CPUs that models may need"
         nearest = f"at most {reserved} CPUs, or more reserved CPUs"
         yield Verdict("reserved", "warning", f"{wanted}: the reserved set grows into {where}", nearest=nearest)
+
+
+def _others_milli(model: Model, view: View) -> int:
+    """What all containers on the node that are no models ask for together, in thousandths of a CPU."""
+    return extra_milli(model) + sum(one.reserved_milli for one in view.running) + view.system_milli
 
 
 def _spare_cpus(view: View) -> int:

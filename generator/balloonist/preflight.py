@@ -28,16 +28,45 @@ def fleet_for(environment: Environment, model: Model) -> tuple[Fleet, tuple[Verd
 
     A plan without the model's replicas is used then. Raises :class:`ProblemError` for what is not the model's fault.
     """
+    environment, others = _without_misfits(environment, model)
     try:
-        return layout.compute(environment), ()
+        return layout.compute(environment), others
     except ProblemError as error:
         fleet = layout.compute(_with_replicas(environment, model, 0))
         reasons = [item for item in error.problems if item.severity == "error"]
         fewer = _most_replicas(environment, model)
         nearest = f"fits with replicas: {fewer}" if fewer else "the nodes below say what would fit"
-        return fleet, tuple(
-            Verdict("plan", "error", f"the plan is impossible with it: {item.message}", (), nearest) for item in reasons
+        return fleet, (
+            *others,
+            *(
+                Verdict("plan", "error", f"the plan is impossible with it: {item.message}", (), nearest)
+                for item in reasons
+            ),
         )
+
+
+def _without_misfits(environment: Environment, model: Model) -> tuple[Environment, tuple[Verdict, ...]]:
+    """The environment without replicas of other models that make the plan impossible, with a warning for each.
+
+    What is wrong with another entry of the catalog is no answer to the question about this one.
+    """
+    others = {one.name for one in environment.models} - {model.name}
+    verdicts: list[Verdict] = []
+    while others:
+        try:
+            layout.compute(_with_replicas(environment, model, 0))
+            break
+        except ProblemError as error:
+            guilty = [item for item in error.problems if item.severity == "error" and item.key in others]
+            if not guilty:
+                break
+        for item in guilty:
+            others.discard(item.key)
+            other = next(one for one in environment.models if one.name == item.key)
+            environment = _with_replicas(environment, other, 0)
+            message = f"{item.key} of the catalog makes the plan impossible and was left out: {item.message}"
+            verdicts.append(Verdict("plan", "warning", message, nearest=item.hint))
+    return environment, tuple(verdicts)
 
 
 def _with_replicas(environment: Environment, model: Model, replicas: int) -> Environment:

@@ -11,6 +11,7 @@ import click
 
 from balloonist import report, topologyfile, yamlfile
 from balloonist.placement import policy as policies
+from balloonist.placement import recording
 from balloonist.placement.container import Operation, read_operations
 from balloonist.placement.effective import StartRefused
 from balloonist.placement.policy import Policy
@@ -22,7 +23,14 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("simulate")
-@click.option("--topology", "topology_path", required=True, type=_PATH, metavar="T.json", help="The node's topology.")
+@click.option(
+    "--topology",
+    "topology_path",
+    required=True,
+    type=_PATH,
+    metavar="T.json",
+    help="The node's topology, or a recorded file.",
+)
 @click.option("--policy", "policy_path", required=True, type=_PATH, metavar="P.yaml", help="The policy, or its spec.")
 @click.option(
     "--ops", "operations_path", required=True, type=_PATH, metavar="OPS.json", help="Operations, or a recorded file."
@@ -41,7 +49,7 @@ def simulate(topology_path: Path, policy_path: Path, operations_path: Path, form
     Example:
       balloonist simulate --topology w1.json --policy policy.yaml --ops ops.json -o json
     """
-    topology = topologyfile.read(topology_path)
+    topology = _topology(topology_path)
     document = yamlfile.read(policy_path)
     if not isinstance(document, dict):
         raise problem(str(policy_path), "", "is not a mapping", "a BalloonsPolicy or its spec")
@@ -61,17 +69,26 @@ def simulate(topology_path: Path, policy_path: Path, operations_path: Path, form
         sys.exit(1)
 
 
+def _topology(path: Path) -> Topology:
+    """A topology file, or the description of a machine as recordings have it (alone, or in a whole recording)."""
+    document = yamlfile.read(path)
+    if isinstance(document, dict) and isinstance(document.get("topology"), dict):
+        document = document["topology"]
+    if isinstance(document, dict) and "numa_per_package" in document:
+        return recording.described_topology(document, str(path))
+    return topologyfile.read(path)
+
+
 def answers(topology: Topology, policy: Policy, operations: Sequence[Operation]) -> tuple[list[dict[str, Any]], str]:
     """One plain-data object for each operation, and why the plugin would not start ("" if it does).
 
-    If it does not start, a first object ``start`` carries the reason and every operation is refused.
+    If it does not start, every operation is refused with that reason.
     """
     try:
         simulator = Simulator(topology, policy)
     except StartRefused as refusal:
-        reason = str(refusal)
-        outcomes = [Outcome(step.op, step.id, ok=False, error="the plugin did not start") for step in operations]
-        return [{"op": "start", "ok": False, "error": reason}, *map(as_data, outcomes)], reason
+        error = f"the plugin did not start: {refusal}"
+        return [as_data(Outcome(step.op, step.id, ok=False, error=error)) for step in operations], str(refusal)
     return [as_data(outcome) for outcome in simulator.run(operations)], ""
 
 
@@ -100,8 +117,6 @@ def _print_table(rows: Iterable[dict[str, Any]]) -> None:
 
     table = Table("op", "id", "result", "NUMA", "CPUs", "cpuset", "mems", "balloon", "remarks", box=None)
     for row in rows:
-        if row["op"] == "start":
-            continue  # the reason stands below the table
         remarks = [row["error"]] if row["error"] else []
         remarks += ["[yellow]spilled beyond its NUMA nodes[/]"] if row["spilled"] else []
         remarks += [f"[yellow]took reserved CPUs {row['reserved_taken']}[/]"] if row["reserved_taken"] else []

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from balloonist import topologyjson
 from balloonist.placement.recording import described_topology
 from balloonist.simulatecli import simulate
+from commands import balloonist
 
 RECORDING = Path(__file__).parent / "recordings" / "fill-tp1-16.json"
 
@@ -69,6 +71,42 @@ def test_a_refused_start_gives_the_reason_and_exit_code_1(tmp_path: Path) -> Non
     result = invoke(tmp_path, "json", {"kind": "BalloonsPolicy", "spec": {"reservedResources": {"cpu": "cpuset:999"}}})
     assert result.exit_code == 1
     rows = json.loads(result.stdout)
-    assert (rows[0]["op"], rows[0]["ok"], "999" in rows[0]["error"]) == ("start", False, True)
-    assert [row["ok"] for row in rows[1:]] == [False] * 13
+    assert [row["ok"] for row in rows] == [False] * 13  # one object for each operation, as always
+    assert all("999" in row["error"] and row["numa_nodes"] == [] for row in rows)
     assert "would not start" in result.stderr
+
+
+def test_a_recorded_file_serves_as_topology_too(tmp_path: Path) -> None:
+    recording = json.loads((RECORDING.parent / "fixed-preallocated.json").read_text())
+    for name, document in (("whole.json", recording), ("block.json", recording["topology"])):
+        (tmp_path / name).write_text(json.dumps(document))
+        (tmp_path / "policy.json").write_text(json.dumps(recording["policy"]))
+        (tmp_path / "ops.json").write_text(json.dumps(recording["ops"]))
+        options = ["--topology", tmp_path / name, "--policy", tmp_path / "policy.json", "--ops", tmp_path / "ops.json"]
+        outcome = balloonist("simulate", *options, "-o", "json")
+        assert outcome.code == 0, outcome.err
+        assert len(json.loads(outcome.out)) == len(recording["ops"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "operation", "message"),
+    [
+        ({"reservedResources": {"cpu": float("nan")}}, {}, "reservedResources.cpu"),
+        ({"reservedResources": {"cpu": "Infinity"}}, {}, "reservedResources.cpu"),
+        ({"balloonTypes": [{"name": "a", "shareIdleCPUsInSame": "*"}]}, {}, "balloonTypes[0].shareIdleCPUsInSame"),
+        ({}, {"annotations": True}, "ops[0].annotations"),
+        ({}, {"annotations": [1]}, "ops[0].annotations"),
+        ({}, {"annotations": {"balloon.balloons.resource-policy.nri.io": [1]}}, "ops[0].annotations"),
+    ],
+)
+def test_odd_input_is_refused_with_its_key(
+    tmp_path: Path, policy: dict[str, object], operation: dict[str, object], message: str
+) -> None:
+    machine = {"packages": 1, "numa_per_package": 1, "cores_per_numa": 4, "threads_per_core": 1}
+    (tmp_path / "t.json").write_text(json.dumps(machine))
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump({"reservedResources": {"cpu": "cpuset:0"}, **policy}))
+    (tmp_path / "o.json").write_text(json.dumps([{"op": "create", "id": "a", **operation}]))
+    options = ["--topology", tmp_path / "t.json", "--policy", tmp_path / "p.yaml", "--ops", tmp_path / "o.json"]
+    outcome = balloonist("simulate", *options)
+    assert outcome.code == 1
+    assert message in outcome.err

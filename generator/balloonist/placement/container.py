@@ -94,11 +94,15 @@ def _operations(entries: list[Any], source: str) -> Iterable[Operation]:
             value = entry.get(key) or 0
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise problem(source, f"{where}.{key}", f"{value!r} is not a whole number of at least 0")
+        annotations = entry.get("annotations") or {}
+        texts = isinstance(annotations, Mapping) and all(isinstance(value, str) for value in annotations.values())
+        if not texts:
+            raise problem(source, f"{where}.annotations", "is not a mapping of texts", "{KEY: VALUE}")
         yield Operation(
             op=entry["op"],
             id=str(entry["id"]),
             namespace=str(entry.get("namespace") or "default"),
-            annotations=dict(entry.get("annotations") or {}),
+            annotations=dict(annotations),
             cpu_milli=entry.get("cpu_milli") or 0,
             memory=entry.get("memory") or 0,
             pod=str(entry.get("pod") or ""),

@@ -49,6 +49,9 @@ class BalloonType:
     cpu_class: str = ""
 
 
+_LEVELS: Final = ("system", "package", "die", "numa", "l2cache", "core", "thread")
+
+
 @dataclass(frozen=True)
 class Amount:
     """``cpu`` of reservedResources or availableResources: a cpuset, or a number of milli-CPUs."""
@@ -133,10 +136,17 @@ def _type(entry: Mapping[str, Any], key: str, source: str) -> BalloonType:
         topology_balancing=entry.get("allocatorTopologyBalancing"),
         spread_on_cores=entry.get("preferSpreadOnPhysicalCores"),
         hide_hyperthreads=bool(entry.get("hideHyperthreads")),
-        share_idle_in=str(entry.get("shareIdleCPUsInSame") or ""),
+        share_idle_in=_level(str(entry.get("shareIdleCPUsInSame") or ""), source, key),
         pin_memory=entry.get("pinMemory"),
         cpu_class=str(entry.get("cpuClass") or ""),
     )
+
+
+def _level(name: str, source: str, key: str) -> str:
+    if name and name not in _LEVELS:
+        message = f"{name!r} is no level of the topology"
+        raise problem(source, f"{key}.shareIdleCPUsInSame", message, f"one of {', '.join(_LEVELS)}")
+    return name
 
 
 def _priority(text: Any) -> Priority:
@@ -154,6 +164,6 @@ def _amount(spec: Mapping[str, Any], key: str, source: str) -> Amount | None:
             return Amount(cpuset=Cpuset.parse(text.removeprefix("cpuset:")))
         number = text.rstrip("mkKi")
         return Amount(milli=int(Decimal(number) * _SUFFIXES[text[len(number) :]] * 1000))
-    except (CpusetError, InvalidOperation, KeyError) as error:
+    except (CpusetError, InvalidOperation, KeyError, ValueError, OverflowError) as error:
         reason = str(error) if isinstance(error, CpusetError) else f"{text!r} is neither a cpuset nor a number of CPUs"
         raise problem(source, f"{key}.cpu", reason, "'cpuset:0-3', '2' or '750m'") from None

@@ -11,6 +11,7 @@ from balloonist.placement.container import Operation, read_operations
 from balloonist.placement.effective import StartRefused
 from balloonist.placement.policy import Policy, read
 from balloonist.placement.simulator import Outcome, Pinning, Simulator
+from balloonist.problem import problem
 from balloonist.synthesize import synthesize
 from balloonist.topology import Topology
 
@@ -50,7 +51,7 @@ def read_recording(document: Mapping[str, Any], source: str) -> Recording:
     observed = [_observed(entry) for entry in document.get("observed", [])]
     return Recording(
         name=str(document.get("name", source)),
-        topology=described_topology(document["topology"]),
+        topology=described_topology(document["topology"], source),
         policy=read(document["policy"], source),
         operations=read_operations(document["ops"], source),
         started=observed[0].ok if observed else True,
@@ -58,11 +59,17 @@ def read_recording(document: Mapping[str, Any], source: str) -> Recording:
     )
 
 
-def described_topology(description: Mapping[str, Any]) -> Topology:
-    """The machine that a recording describes; ``offline`` is a list of CPU ids or a cpuset text."""
+def described_topology(description: Mapping[str, Any], source: str = "topology") -> Topology:
+    """The machine that a recording describes; ``offline`` is a list of CPU ids or a cpuset text.
+
+    Raises ProblemError, which names ``source``, where the description is of no machine.
+    """
     offline = description.get("offline") or ()
-    cpus = Cpuset.parse(offline) if isinstance(offline, str) else Cpuset.of(offline)
-    return synthesize("recorded", **{**description, "offline": cpus})
+    try:
+        cpus = Cpuset.parse(offline) if isinstance(offline, str) else Cpuset.of(offline)
+        return synthesize("recorded", **{**description, "offline": cpus})
+    except (TypeError, ValueError) as error:
+        raise problem(source, "", f"describes no machine: {error}", "packages, numa_per_package, ...") from None
 
 
 def _observed(entry: Mapping[str, Any]) -> Observed:
