@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from balloonist import environment, fleetcapacity, fleetplan, layout, planfile, report
+from balloonist import environment, fleetcapacity, fleetlimits, fleetplan, layout, planfile, report
 from balloonist.config import PlannedBalloons
 from balloonist.environment import Environment
 from balloonist.environmentcli import environment_option, output_option
@@ -39,7 +39,8 @@ def capacity_command(directory: Path, names: tuple[str, ...], form: str) -> None
       balloonist capacity --env env/example --node xeon-snc2 -o json
     """
     loaded = environment.load(directory, use_plan_file=False)
-    found, demands = _fleet(loaded, names)
+    found, demands, hopeless = _fleet(loaded, names)
+    report.show(replace(item, severity="warning") for item in hopeless)
     measured = fleetcapacity.measure(found, demands)
     if form == "table":
         _show_capacity(measured, demands)
@@ -69,7 +70,9 @@ def plan_command(directory: Path, dry_run: bool, form: str) -> None:
     if loaded.config.cpu_policy != "nri-balloons" or loaded.config.layout != "fixed":
         key = "nri_layout" if loaded.config.cpu_policy == "nri-balloons" else "kubernetes_cpu_policy"
         raise problem(loaded.config.source, key, "only the fixed layout of nri-balloons has a plan")
-    found, demands = _fleet(loaded, ())
+    found, demands, hopeless = _fleet(loaded, ())
+    if hopeless:
+        raise ProblemError(hopeless)
     planned = fleetplan.plan(found, demands, loaded.config.fill)
     source = str(directory / "models.yaml")
     if planned.shortages:
@@ -86,8 +89,8 @@ def plan_command(directory: Path, dry_run: bool, form: str) -> None:
     _show_plan(data)
 
 
-def _fleet(loaded: Environment, names: tuple[str, ...]) -> tuple[list[Kind], list[Demand]]:
-    """The kinds of (named) nodes, empty, and the models that get balloons; raises for models that fit nowhere."""
+def _fleet(loaded: Environment, names: tuple[str, ...]) -> tuple[list[Kind], list[Demand], list[Problem]]:
+    """The kinds of (named) nodes, empty, the models that get balloons, and why others cannot have any."""
     empty = replace(loaded, config=replace(loaded.config, plan=None, layout="elastic", cpu_policy="nri-balloons"))
     fleet = layout.compute(empty)
     known = [node.topology.node for node in fleet.nodes]
@@ -95,12 +98,20 @@ def _fleet(loaded: Environment, names: tuple[str, ...]) -> tuple[list[Kind], lis
         if name not in known:
             raise problem(str(loaded.path), "--node", f"there is no node {name!r}", f"known: {', '.join(known[:8])}")
     nodes = [node for node in fleet.nodes if not names or node.topology.node in names]
-    demands = [
-        Demand(model.name, model.size_class, model.replicas)
+    source = str(loaded.path / "models.yaml")
+    problems = list(fleetlimits.model_problems(loaded.models, nodes, source))
+    hopeless = {item.key for item in problems}
+    models = [
+        model
         for model in loaded.models
-        if model.balloon in ("", fleet.names[model.size_class])
+        if model.name not in hopeless and model.balloon in ("", fleet.names[model.size_class])
     ]
-    return kinds([node.offer for node in nodes], [package_groups(node.topology) for node in nodes]), demands
+    found = kinds(
+        [node.offer for node in nodes],
+        [package_groups(node.topology) for node in nodes],
+        [fleetlimits.classes_without_memory(models, node) for node in nodes],
+    )
+    return found, [Demand(model.name, model.size_class, model.replicas) for model in models], problems
 
 
 def _models_of(demands: list[Demand], item: SizeClass) -> list[str]:
@@ -141,7 +152,12 @@ def _check(loaded: Environment, entries: dict[str, list[tuple[str, int]]], path:
         node: tuple(PlannedBalloons(count, model) for model, count in balloons) for node, balloons in entries.items()
     }
     settings = replace(loaded.config, plan=plan, plan_source=str(path))
-    return list(layout.compute(replace(loaded, config=settings)).warnings)
+    fleet = layout.compute(replace(loaded, config=settings))
+    smallest = fleetlimits.smallest_ranks(loaded.models)
+    overfull = [item for node in fleet.nodes for item in fleetlimits.overfull(node, smallest, str(path))]
+    if overfull:
+        raise ProblemError(overfull)
+    return list(fleet.warnings)
 
 
 def _plan_data(planned: FleetPlan, found: list[Kind], entries: dict[str, list[tuple[str, int]]]) -> dict[str, Any]:
@@ -240,5 +256,9 @@ def _show_capacity(measured: FleetCapacity, demands: list[Demand]) -> None:
         f"At best {measured.cores_used} of {measured.cores} free whole cores are in balloons (proven: at most"
         f" {data['cores_used_bound']}): a balloon takes whole cores, equally many on each NUMA node of its set."
     )
+    click.echo(
+        "Counted are cores. Memory is looked at for one copy on each node; 'balloonist plan' refuses a plan whose"
+        " models need more than their NUMA nodes have."
+    )
     if not measured.solver:
-        click.echo(f"The last two lines are {NO_SOLVER}.")
+        click.echo(f"The two lines before the last are {NO_SOLVER}.")

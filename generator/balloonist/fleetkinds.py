@@ -68,12 +68,20 @@ class Kind:
         return self.known[key]
 
 
-def kinds(offers: Sequence[Capacity], packages: Sequence[tuple[NumaSet, ...]]) -> list[Kind]:
-    """The kinds of nodes in a fleet, in the order of their first nodes; ``packages`` has each node's NUMA nodes."""
+def kinds(
+    offers: Sequence[Capacity],
+    packages: Sequence[tuple[NumaSet, ...]],
+    unfit: Sequence[frozenset[SizeClass]] | None = None,
+) -> list[Kind]:
+    """The kinds of nodes in a fleet, in the order of their first nodes; ``packages`` has each node's NUMA nodes.
+
+    ``unfit`` has the classes that each node cannot hold for another reason than its cores.
+    """
     found: dict[object, Kind] = {}
-    for offer, groups in zip(offers, packages, strict=True):
-        likeness = (offer.threads_per_core, tuple(offer.free.items()), tuple(sorted(offer.sets.items())), groups)
-        found.setdefault(likeness, Kind(offer, groups)).nodes.append(offer.node)
+    for offer, groups, without in zip(offers, packages, unfit or [frozenset()] * len(offers), strict=True):
+        cores = (offer.threads_per_core, tuple(offer.free.items()), tuple(sorted(offer.sets.items())))
+        kind = found.setdefault((cores, groups, without), Kind(offer, groups, unfit=dict.fromkeys(without, True)))
+        kind.nodes.append(offer.node)
     return list(found.values())
 
 

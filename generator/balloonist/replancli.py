@@ -15,7 +15,7 @@ from balloonist.environment import Environment
 from balloonist.environmentcli import environment_option, output_option
 from balloonist.layout import Fleet, NodeLayout
 from balloonist.placements import Running
-from balloonist.problem import problem
+from balloonist.problem import Problem, problem
 from balloonist.replan import Pod, Replan, replan
 from balloonist.sizeclass import tp_name
 
@@ -26,6 +26,8 @@ POLICY_KIND = "BalloonsPolicy"
 @environment_option
 @click.option("--node", required=True, metavar="NAME", help="The node whose policy is to change.")
 @click.option("--placements", "placed", type=click.Path(path_type=Path), metavar="FILE", help="What runs on the nodes.")
+@click.option("--live", is_flag=True, help="Take what runs from the pods of the cluster.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig for --live.")
 @click.option(
     "--current",
     type=click.Path(path_type=Path),
@@ -34,12 +36,21 @@ POLICY_KIND = "BalloonsPolicy"
 )
 @click.option("--force", is_flag=True, help="Exit 0 although running models are touched.")
 @output_option
-def replan_command(  # noqa: PLR0917 - click passes them by name
-    directory: Path, node: str, placed: Path | None, current: Path | None, force: bool, form: str
+def replan_command(
+    *,
+    directory: Path,
+    node: str,
+    placed: Path | None,
+    live: bool,
+    context: str | None,
+    current: Path | None,
+    force: bool,
+    form: str,
 ) -> None:
     """Say which running models a new policy would re-pin, shrink or lose, and the safe order of steps.
 
-    Compares the policy in force with the one that the environment gives now. Exit code 1 if a running model is touched.
+    Compares the policy in force with the one that the environment gives now. Exit code 1 if a running model is touched,
+    or if the policy changes and nobody said what runs (--placements or --live).
 
     \b
     Example:
@@ -53,11 +64,27 @@ def replan_command(  # noqa: PLR0917 - click passes them by name
         known = ", ".join(item.topology.node for item in fleet.nodes[:8])
         raise problem(str(directory), "--node", f"there is no node {node!r}", f"known: {known}")
     old = _spec_of(current) if current else _written_spec(loaded, item)
-    names = [item.topology.node for item in fleet.nodes]
-    running = placements.read(placed, loaded.models, names) if placed else ()
+    if placed and live:
+        raise click.UsageError("--live and --placements exclude each other")
+    running = _running(placed, live, context, loaded, fleet)
     result = replan(item.topology, old, policyspec.spec(item, fleet.config, fleet.names), _pods(running, fleet, item))
     _show(result, form)
-    sys.exit(1 if result.touched and not force else 0)
+    unknown = result.changed and not (placed or live)
+    if unknown:
+        message = "the policy changes, and what runs on the node is not known"
+        report.show([Problem(node, "", message, "give --live or --placements", "warning" if force else "error")])
+    sys.exit(1 if (result.touched or unknown) and not force else 0)
+
+
+def _running(
+    placed: Path | None, live: bool, context: str | None, loaded: Environment, fleet: Fleet
+) -> tuple[Running, ...]:
+    threads = {item.topology.node: item.topology.threads_per_core for item in fleet.nodes}
+    if live:
+        from balloonist import cluster, livepods  # noqa: PLC0415 - costs start-up time
+
+        return livepods.read(cluster.pods(context), fleet.names, threads).running
+    return placements.read(placed, loaded.models, list(threads)) if placed else ()
 
 
 def _pods(running: Iterable[Running], fleet: Fleet, node: NodeLayout) -> list[Pod]:

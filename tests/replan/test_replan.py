@@ -135,3 +135,11 @@ def test_moving_and_spreading_are_told_apart() -> None:
 
     assert only(spec(0), spec(1), 4).kind == "moved"
     assert only(spec(1), spec(0), 8).kind == "spread"
+
+
+def test_a_change_without_knowing_what_runs_is_refused(env: Path) -> None:
+    change(env, {"nri_deployment_profile": "standard"})
+    outcome = balloonist("replan", "--env", env, "--node", "w1")
+    assert outcome.code == 1
+    assert "what runs on the node is not known" in outcome.err
+    assert balloonist("replan", "--env", env, "--node", "w1", "--force").code == 0
