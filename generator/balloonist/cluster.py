@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from balloonist.livepods import Container, LivePod
+from balloonist import livepods
+from balloonist.layout import Fleet
+from balloonist.livepods import Container, Live, LivePod
 from balloonist.problem import ProblemError, problem
 
 _PAGE: Final = 500
@@ -35,6 +37,12 @@ def pods(context: str | None = None) -> tuple[LivePod, ...]:
     except (HTTPError, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise problem("cluster", "", f"cannot be reached: {reason}", "is the API server of the context up?") from None
+
+
+def live(context: str | None, fleet: Fleet) -> Live:
+    """What runs on the nodes of a layout now; raises as :func:`pods` does."""
+    threads = {node.topology.node: node.topology.threads_per_core for node in fleet.nodes}
+    return livepods.read(pods(context), fleet.names, threads)
 
 
 def _pages(api: Any) -> Iterator[list[Mapping[str, Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import click
 
 from balloonist import environment, layout, report, schema, values, yamlfile
 from balloonist.environment import Environment
-from balloonist.layout import Fleet
+from balloonist.layout import Fleet, NodeLayout
 from balloonist.problem import Problem, ProblemError, problem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -33,6 +33,15 @@ def environment_option(function: Command) -> Command:
 output_option = click.option(
     "-o", "--output", "form", type=click.Choice(report.FORMATS), default="table", show_default=True, help="Output form."
 )
+
+
+def nodes_named(fleet: Fleet, names: Sequence[str], directory: Path) -> list[NodeLayout]:
+    """The nodes that --node asks for, all of them without one; raises :class:`ProblemError` for an unknown name."""
+    known = [node.topology.node for node in fleet.nodes]
+    for name in names:
+        if name not in known:
+            raise problem(str(directory), "--node", f"there is no node {name!r}", f"known: {', '.join(known[:8])}")
+    return [node for node in fleet.nodes if not names or node.topology.node in names]
 
 
 @click.command("values")
@@ -158,11 +167,7 @@ def explain_command(directory: Path, names: tuple[str, ...], form: str) -> None:
 
     loaded = environment.load(directory)
     fleet = layout.compute(loaded)
-    known = [node.topology.node for node in fleet.nodes]
-    for name in names:
-        if name not in known:
-            raise problem(str(directory), "--node", f"there is no node {name!r}", f"known: {', '.join(known[:8])}")
-    nodes = [node for node in fleet.nodes if not names or node.topology.node in names]
+    nodes = nodes_named(fleet, names, directory)
     report.show(fleet.warnings)
     if form != "table":
         report.emit([explain.describe(fleet, node, loaded.models) for node in nodes], form)

@@ -63,16 +63,11 @@ class FleetCapacity:
         return sum(len(item.kind.nodes) * item.cores_used for item in self.kinds)
 
 
-def _copies(demand: Demand) -> int:
-    """Copies of a model in one mix of the catalog."""
-    return 1 if demand.replicas is None else demand.replicas
-
-
 def measure(kinds: Sequence[Kind], demands: Sequence[Demand], *, solver: bool | None = None) -> FleetCapacity:
     """Measure the fleet; a model without replicas counts once in the mix."""
     exact = fleetsolver.available() if solver is None else solver
     classes = tuple(dict.fromkeys(demand.size_class for demand in demands))
-    mix = tuple(sum(_copies(demand) for demand in demands if demand.size_class == item) for item in classes)
+    mix = tuple(sum(demand.copies for demand in demands if demand.size_class == item) for item in classes)
     found = tuple(_kind(kind, classes, mix, exact) for kind in kinds)
     mixes, bound = fleetplan.most_copies(kinds, classes, mix, solver=exact) if classes else (0, 0)
     return FleetCapacity(classes, mix, found, mixes, bound, exact)

@@ -11,7 +11,7 @@ import click
 from balloonist import environment, fleetcapacity, fleetlimits, fleetplan, layout, planfile, report
 from balloonist.config import PlannedBalloons
 from balloonist.environment import Environment
-from balloonist.environmentcli import environment_option, output_option
+from balloonist.environmentcli import environment_option, nodes_named, output_option
 from balloonist.fleetcapacity import FleetCapacity
 from balloonist.fleetkinds import Kind, kinds
 from balloonist.fleetplan import FleetPlan
@@ -93,25 +93,19 @@ def _fleet(loaded: Environment, names: tuple[str, ...]) -> tuple[list[Kind], lis
     """The kinds of (named) nodes, empty, the models that get balloons, and why others cannot have any."""
     empty = replace(loaded, config=replace(loaded.config, plan=None, layout="elastic", cpu_policy="nri-balloons"))
     fleet = layout.compute(empty)
-    known = [node.topology.node for node in fleet.nodes]
-    for name in names:
-        if name not in known:
-            raise problem(str(loaded.path), "--node", f"there is no node {name!r}", f"known: {', '.join(known[:8])}")
-    nodes = [node for node in fleet.nodes if not names or node.topology.node in names]
+    nodes = nodes_named(fleet, names, loaded.path)
     source = str(loaded.path / "models.yaml")
     problems = list(fleetlimits.model_problems(loaded.models, nodes, source))
     hopeless = {item.key for item in problems}
-    models = [
-        model
-        for model in loaded.models
-        if model.name not in hopeless and model.balloon in ("", fleet.names[model.size_class])
-    ]
+    demands = layout.demands_of((model for model in loaded.models if model.name not in hopeless), fleet.names)
+    planned = {demand.model for demand in demands}
+    smallest = fleetlimits.smallest_ranks(model for model in loaded.models if model.name in planned)
     found = kinds(
         [node.offer for node in nodes],
         [package_groups(node.topology) for node in nodes],
-        [fleetlimits.classes_without_memory(models, node) for node in nodes],
+        [fleetlimits.classes_without_memory(smallest, node) for node in nodes],
     )
-    return found, [Demand(model.name, model.size_class, model.replicas) for model in models], problems
+    return found, demands, problems
 
 
 def _models_of(demands: list[Demand], item: SizeClass) -> list[str]:
@@ -203,7 +197,7 @@ def _capacity_data(measured: FleetCapacity, demands: list[Demand]) -> dict[str, 
     ]
     return {
         "models": {
-            demand.model: {"alone": alone[measured.classes.index(demand.size_class)], "in_mix": demand.replicas or 1}
+            demand.model: {"alone": alone[measured.classes.index(demand.size_class)], "in_mix": demand.copies}
             for demand in demands
         },
         "mixes": measured.mixes,

@@ -7,12 +7,12 @@ of known memory, so that only what is impossible for certain is refused. Memory 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from balloonist import heads
 from balloonist.catalog import Model
 from balloonist.layout import NodeLayout
+from balloonist.memorychecks import planned_gib
 from balloonist.modelmemory import rank_memory
 from balloonist.problem import Problem
 from balloonist.sizeclass import SizeClass
@@ -39,19 +39,14 @@ def model_problems(models: Sequence[Model], nodes: Sequence[NodeLayout], source:
             yield Problem(source, model.name, message, "a larger tp, a smaller KV cache or quantised weights")
 
 
-def classes_without_memory(models: Sequence[Model], node: NodeLayout) -> frozenset[SizeClass]:
+def classes_without_memory(smallest: Mapping[SizeClass, float], node: NodeLayout) -> frozenset[SizeClass]:
     """Classes of which not even the smallest model's rank fits the memory of any NUMA set of the node."""
-    smallest = smallest_ranks(models)
     return frozenset(item for item, gib in smallest.items() if gib > _most_memory(node, item.tp))
 
 
 def overfull(node: NodeLayout, smallest: Mapping[SizeClass, float], source: str) -> Iterator[Problem]:
     """NUMA nodes whose planned balloons need more memory than there is, even with the smallest models in them."""
-    needed: defaultdict[int, float] = defaultdict(float)
-    for balloon in node.placed:
-        for numa in balloon.numa_nodes:
-            needed[numa] += smallest.get(balloon.size_class, 0.0)
-    for numa, gib in sorted(needed.items()):
+    for numa, gib in planned_gib(node, smallest):
         has = node.topology.numa(numa).memory_mib / 1024
         if gib > has:
             message = f"NUMA node {numa} has {has:.1f} GiB, the models in its planned balloons need {gib:.1f}"

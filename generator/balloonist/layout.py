@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from balloonist import reserve
 from balloonist.capacity import Capacity, capacity, irregular_cpus, why_not
+from balloonist.catalog import Model
 from balloonist.config import DEFAULT, Config, PlannedBalloons, for_node, plan_key
 from balloonist.cpuset import Cpuset
 from balloonist.environment import Environment
@@ -61,11 +62,7 @@ def compute(environment: Environment) -> Fleet:
     if settings.cpu_policy != "nri-balloons":
         return Fleet(settings, tuple(nodes), names)
     catalog = str(environment.path / "models.yaml")
-    demands = [
-        Demand(model.name, model.size_class, model.replicas)
-        for model in environment.models
-        if model.balloon in ("", names[model.size_class])
-    ]
+    demands = demands_of(environment.models, names)
     uneven = _uneven_shares(environment)
     if settings.layout == "elastic":
         return Fleet(settings, tuple(_with_misfits(node, demands) for node in nodes), names, tuple(uneven))
@@ -77,6 +74,15 @@ def compute(environment: Environment) -> Fleet:
     order = {item: index for index, item in enumerate(names)}
     planned = tuple(_with_plan(node, plans[node.topology.node], order) for node in nodes)
     return Fleet(settings, planned, names, (*uneven, *findings))
+
+
+def demands_of(models: Iterable[Model], names: Mapping[SizeClass, str]) -> list[Demand]:
+    """What the models ask of a plan; one with a balloon type of somebody else's asks for nothing."""
+    return [
+        Demand(model.name, model.size_class, model.replicas)
+        for model in models
+        if model.balloon in ("", names[model.size_class])
+    ]
 
 
 def _empty_node(environment: Environment, topology: Topology, known: dict[object, NodeLayout]) -> NodeLayout:

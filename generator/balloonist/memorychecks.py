@@ -12,6 +12,7 @@ from typing import Final
 
 from balloonist.catalog import Model
 from balloonist.landing import View, numa_text
+from balloonist.layout import NodeLayout
 from balloonist.modelmemory import RankMemory, rank_memory
 from balloonist.numasets import NumaSet
 from balloonist.sizeclass import SizeClass
@@ -97,6 +98,15 @@ def _roomiest(view: View, tp: int, taken: Mapping[int, float]) -> NumaSet:
     return max(sets, key=lambda item: min(view.memory_gib[numa] - taken.get(numa, 0.0) for numa in item), default=())
 
 
+def planned_gib(node: NodeLayout, rank_gib: Mapping[SizeClass, float]) -> list[tuple[int, float]]:
+    """Memory that the planned balloons of each NUMA node need when a rank of each class needs so much."""
+    planned: defaultdict[int, float] = defaultdict(float)
+    for balloon in node.placed:
+        for numa in balloon.numa_nodes:
+            planned[numa] += rank_gib.get(balloon.size_class, 0.0)
+    return sorted(planned.items())
+
+
 def plan_check(view: View, models: Sequence[Model]) -> Iterator[Verdict]:
     """fixed: whether every planned balloon could be in use at once; each counts as its class's largest model."""
     largest: dict[SizeClass, float] = {}
@@ -104,11 +114,7 @@ def plan_check(view: View, models: Sequence[Model]) -> Iterator[Verdict]:
         memory = rank_memory(model)
         if memory is not None:
             largest[model.size_class] = max(memory.gib, largest.get(model.size_class, 0.0))
-    planned: defaultdict[int, float] = defaultdict(float)
-    for balloon in view.node.placed:
-        for numa in balloon.numa_nodes:
-            planned[numa] += largest.get(balloon.size_class, 0.0)
-    for numa, gib in sorted(planned.items()):
+    for numa, gib in planned_gib(view.node, largest):
         if gib > view.memory_gib[numa]:
             message = (
                 f"if every planned balloon there holds the largest model of its size, NUMA node {numa} needs"

@@ -32,6 +32,11 @@ class Demand:
     size_class: SizeClass
     replicas: int | None = None
 
+    @property
+    def copies(self) -> int:
+        """Copies in one mix of the whole catalog."""
+        return 1 if self.replicas is None else self.replicas
+
 
 @dataclass(frozen=True)
 class NodePlan:

@@ -28,7 +28,10 @@ def fleet_for(environment: Environment, model: Model) -> tuple[Fleet, tuple[Verd
 
     A plan without the model's replicas is used then. Raises :class:`ProblemError` for what is not the model's fault.
     """
-    environment, others = _without_misfits(environment, model)
+    try:
+        return layout.compute(environment), ()
+    except ProblemError:
+        environment, others = _without_misfits(environment, model)
     try:
         return layout.compute(environment), others
     except ProblemError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from balloonist import config, environment, livepods, modelconfig, placements, preflight, report, vllmsettings
+from balloonist import config, environment, modelconfig, placements, preflight, report, vllmsettings
 from balloonist.catalog import Model
 from balloonist.environment import Environment
 from balloonist.environmentcli import environment_option, output_option
@@ -151,8 +151,7 @@ def _file(path: Path | None, loaded: Environment, fleet: Fleet) -> Live:
 def _cluster(context: str | None, _: Environment, fleet: Fleet) -> Live:
     from balloonist import cluster  # noqa: PLC0415 - costs start-up time
 
-    threads = {node.topology.node: node.topology.threads_per_core for node in fleet.nodes}
-    return livepods.read(cluster.pods(context), fleet.names, threads)
+    return cluster.live(context, fleet)
 
 
 def _answer(loaded: Environment, model: Model, asked: tuple[str, ...] | None, source: Source) -> Answer:

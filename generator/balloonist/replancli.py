@@ -12,7 +12,7 @@ import click
 
 from balloonist import environment, layout, placements, policyspec, report, values, yamlfile
 from balloonist.environment import Environment
-from balloonist.environmentcli import environment_option, output_option
+from balloonist.environmentcli import environment_option, nodes_named, output_option
 from balloonist.layout import Fleet, NodeLayout
 from balloonist.placements import Running
 from balloonist.problem import Problem, problem
@@ -59,10 +59,7 @@ def replan_command(
     """
     loaded = environment.load(directory)
     fleet = layout.compute(loaded)
-    item = next((item for item in fleet.nodes if item.topology.node == node), None)
-    if item is None:
-        known = ", ".join(item.topology.node for item in fleet.nodes[:8])
-        raise problem(str(directory), "--node", f"there is no node {node!r}", f"known: {known}")
+    (item,) = nodes_named(fleet, (node,), directory)
     old = _spec_of(current) if current else _written_spec(loaded, item)
     if placed and live:
         raise click.UsageError("--live and --placements exclude each other")
@@ -79,12 +76,12 @@ def replan_command(
 def _running(
     placed: Path | None, live: bool, context: str | None, loaded: Environment, fleet: Fleet
 ) -> tuple[Running, ...]:
-    threads = {item.topology.node: item.topology.threads_per_core for item in fleet.nodes}
     if live:
-        from balloonist import cluster, livepods  # noqa: PLC0415 - costs start-up time
+        from balloonist import cluster  # noqa: PLC0415 - costs start-up time
 
-        return livepods.read(cluster.pods(context), fleet.names, threads).running
-    return placements.read(placed, loaded.models, list(threads)) if placed else ()
+        return cluster.live(context, fleet).running
+    names = [item.topology.node for item in fleet.nodes]
+    return placements.read(placed, loaded.models, names) if placed else ()
 
 
 def _pods(running: Iterable[Running], fleet: Fleet, node: NodeLayout) -> list[Pod]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from balloonist.placement.effective import StartRefused
 from balloonist.placement.policy import Policy
 from balloonist.placement.simulator import Outcome, Simulator
 from balloonist.problem import Problem, problem
+from balloonist.textfile import read_text
 from balloonist.topology import Topology
 
 _PATH = click.Path(path_type=Path, dir_okay=False)
@@ -71,12 +73,16 @@ def simulate(topology_path: Path, policy_path: Path, operations_path: Path, form
 
 def _topology(path: Path) -> Topology:
     """A topology file, or the description of a machine as recordings have it (alone, or in a whole recording)."""
-    document = yamlfile.read(path)
+    text = read_text(path)
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None  # topologyfile says what is wrong with it
     if isinstance(document, dict) and isinstance(document.get("topology"), dict):
         document = document["topology"]
     if isinstance(document, dict) and "numa_per_package" in document:
         return recording.described_topology(document, str(path))
-    return topologyfile.read(path)
+    return topologyfile.parse(text, str(path))
 
 
 def answers(topology: Topology, policy: Policy, operations: Sequence[Operation]) -> tuple[list[dict[str, Any]], str]:

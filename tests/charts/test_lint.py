@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -76,14 +75,3 @@ def test_the_extra_command_of_ct_does_what_it_says(helm: Path) -> None:
             command = template.replace("{{ .Path }}", str(CHARTS / chart)).replace("helm template", f"{helm} template")
             done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
             assert done.returncode == 0, done.stderr
-
-
-def test_derived_files_are_current() -> None:
-    done = subprocess.run(
-        [sys.executable, str(REPOSITORY / "tools" / "write_chart_schemas.py"), "--check"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -56,3 +56,9 @@ def test_a_model_that_can_never_run_is_refused_by_plan_and_left_out_of_capacity(
     assert counted.code == 0
     assert message in counted.err
     assert "bad" not in json.loads(counted.out)["models"]
+
+
+def test_a_model_with_no_replicas_is_no_part_of_the_mix(tmp_path: Path) -> None:
+    env = environment(tmp_path, {"name": "off", "cpu": 4, "replicas": 0}, {"name": "on", "cpu": 4})
+    models = json.loads(balloonist("capacity", "--env", env, "-o", "json").out)["models"]
+    assert {name: entry["in_mix"] for name, entry in models.items()} == {"off": 0, "on": 1}

@@ -79,7 +79,7 @@ def test_a_refused_start_gives_the_reason_and_exit_code_1(tmp_path: Path) -> Non
 def test_a_recorded_file_serves_as_topology_too(tmp_path: Path) -> None:
     recording = json.loads((RECORDING.parent / "fixed-preallocated.json").read_text())
     for name, document in (("whole.json", recording), ("block.json", recording["topology"])):
-        (tmp_path / name).write_text(json.dumps(document))
+        (tmp_path / name).write_text(json.dumps(document, indent="\t"))
         (tmp_path / "policy.json").write_text(json.dumps(recording["policy"]))
         (tmp_path / "ops.json").write_text(json.dumps(recording["ops"]))
         options = ["--topology", tmp_path / name, "--policy", tmp_path / "policy.json", "--ops", tmp_path / "ops.json"]
